@@ -1,0 +1,131 @@
+"""The waist: a function and its hand-written derivative, on flat real vectors.
+
+An adapter makes a ``Rule`` of a user's object; past this page nothing knows which
+framework it came from. All vectors are float64 on the outside; the adapter rounds to the
+leaf's precision (the caller has snapped x, so nothing is lost) and back.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gradproof.space import Mask, Space, Vector
+from gradproof.verdict import Effect, Failure, Form, Severity, Source
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """What one call gave: a vector, or the failure of the user's code; never both."""
+
+    value: Vector | None
+    failure: Failure | None = None
+    form: Form | None = None  # of a vjp
+    effects: tuple[Effect, ...] = ()
+
+
+class Primal(ABC):
+    """A function between two spaces, at a point of interest."""
+
+    domain: Space
+    codomain: Space
+    point: Vector
+
+    @abstractmethod
+    def value(self, x: Vector) -> Reply:
+        """f(x), of length ``codomain.size``. Never raises for the user's code.
+
+        A result of another shape than at ``point`` is a failure. Keeps the user's
+        tensors, RNG, grad mode and buffers as they were: the random state at each call
+        is that of the first, so that a forward which draws is a function.
+        """
+
+    def lifted(self) -> Primal | None:
+        """The same function evaluated in float64 at the same points, or None.
+
+        ``domain``/``codomain`` of the result have precision float64. Whether the values
+        agree with the native ones to rounding is for the caller to prove.
+        """
+        return None
+
+
+def _same(v: Vector) -> Vector:
+    return v
+
+
+def _same_pair(x: Vector, ybar: Vector) -> tuple[Vector, Vector]:
+    return x, ybar
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """One presentation of the same question.
+
+    Law: with (x', ȳ') = ``place(x, ȳ)``, vjp(x', ȳ', way) equals ``fold(vjp(x', ȳ'))`` on
+    ``covers`` (None: on every coordinate), within rounding. ``slug`` is the mistake when
+    the answers differ; ``raised`` the mistake and severity when only this way raises.
+    """
+
+    name: str  # "grad_output transposed"
+    factor: str  # what it varies: "grad_output layout", "input layout", "needs grad", …
+    slug: str
+    raised: str = ""
+    raised_severity: Severity = Severity.ERROR
+    severity: Severity = Severity.ERROR
+    place: Callable[[Vector, Vector], tuple[Vector, Vector]] = _same_pair
+    fold: Callable[[Vector], Vector] = _same
+    covers: Mask | None = None
+    unit: float = (
+        0.0  # extra relative slack (autocast: the unit of the lower precision)
+    )
+
+
+PLAIN = Way("plain", "", "")
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """Another answer to the same vjp: a reference, or autodiff of the forward's body."""
+
+    name: str
+    vjp: Callable[[Vector, Vector], Reply]
+    precision: str = ""  # the precision it computes in
+    cuts: tuple[str, ...] = ()  # where the graph is cut, so that it may be wrong
+
+
+class Rule(ABC):
+    """A primal and the vjp that someone wrote for it."""
+
+    primal: Primal
+    source: Source
+    differentiable: bool = True  # some output depends on some input by a graph
+    custom: tuple[Source, ...] = ()  # custom gradients that were applied inside
+    scalars: tuple[
+        tuple[str, float], ...
+    ] = ()  # non-tensor numbers among the arguments
+    names: tuple[str, str] = ("x̄", "grad_output")  # how this framework's users say x̄, ȳ
+
+    @abstractmethod
+    def vjp(self, x: Vector, ybar: Vector, way: Way = PLAIN) -> Reply:
+        """x̄ = J(x)ᵀ ȳ, of length ``primal.domain.size``, with form and effects."""
+
+    def ways(self) -> tuple[Way, ...]:
+        """The presentations that this framework can make of a question."""
+        return ()
+
+    def jvp(self, x: Vector, tangent: Vector) -> Reply | None:
+        """J(x) ẋ by the rule's own forward mode; None when it has none."""
+        return None
+
+    def witnesses(self) -> tuple[Witness, ...]:
+        """Other answers to the same vjp."""
+        return ()
+
+    def in_precision(self, precision: str) -> Rule | None:
+        """The same rule at inputs of another precision, or None where it cannot be."""
+        return None
+
+    def derived(self, order: str) -> Rule | None:
+        """A rule made of this one: "second order" is the vjp as a rule in (x, ȳ)."""
+        return None
