@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradproof.space import Mask, Matrix, Place, Space, Vector
+from gradproof.space import Mask, Matrix, Space, Vector
 
 
 class Verdict(StrEnum):
@@ -101,7 +101,8 @@ class Block:
         with np.errstate(invalid="ignore"):
             over = ~(np.abs(self.implied - self.value) <= self.bound + self.own)
         measured = np.isfinite(self.value) & (self.code == Code.OK)
-        return over & measured
+        out: np.ndarray[tuple[int, int], np.dtype[np.bool_]] = over & measured
+        return out
 
     @property
     def whole(self) -> bool:
@@ -131,7 +132,8 @@ class Probe:
         e = self.expected
         with np.errstate(invalid="ignore"):
             over = ~(np.abs(self.got - e.value) <= e.bound + self.own)
-        return over & (e.code == Code.OK) & np.isfinite(e.value)
+        out: Mask = over & (e.code == Code.OK) & np.isfinite(e.value)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
