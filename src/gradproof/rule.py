@@ -105,10 +105,26 @@ class Rule(ABC):
         tuple[str, float], ...
     ] = ()  # non-tensor numbers among the arguments
     names: tuple[str, str] = ("x̄", "grad_output")  # how this framework's users say x̄, ȳ
+    notes: tuple[str, ...] = ()  # what was done to the inputs, in a sentence each
+    second_order_note: str = ""  # why there is no second order, once it was asked for
 
     @abstractmethod
     def vjp(self, x: Vector, ybar: Vector, way: Way = PLAIN) -> Reply:
-        """x̄ = J(x)ᵀ ȳ, of length ``primal.domain.size``, with form and effects."""
+        """x̄ = J(x)ᵀ ȳ, of length ``primal.domain.size``.
+
+        The plain way is lean: it may leave form and effects out; ``inspect`` has them.
+        """
+
+    def inspect(self, x: Vector, ybar: Vector) -> Reply:
+        """The plain vjp once more, watched: with its form and every side effect."""
+        return self.vjp(x, ybar)
+
+    def replay(self, x: Vector, ybar: Vector) -> Reply | None:
+        """The vjp, its backward run with the random state that the forward began with.
+
+        None when the rule knows no random state.
+        """
+        return None
 
     def ways(self) -> tuple[Way, ...]:
         """The presentations that this framework can make of a question."""

@@ -215,6 +215,7 @@ class Form:
     saw: str = ""  # strides, offset and grad mode that the backward saw
     unused: tuple[str, ...] = ()  # input leaves for which the engine gave no gradient
     cuts: tuple[str, ...] = ()  # places where the forward leaves the graph
+    detached: tuple[str, ...] = ()  # floating outputs that carry no graph
 
 
 @dataclass(frozen=True)
