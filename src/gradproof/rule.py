@@ -105,6 +105,7 @@ class Rule(ABC):
         tuple[str, float], ...
     ] = ()  # non-tensor numbers among the arguments
     names: tuple[str, str] = ("x̄", "grad_output")  # how this framework's users say x̄, ȳ
+    notes: tuple[str, ...] = ()  # what the adapter had to do, for the report
     notes: tuple[str, ...] = ()  # what was done to the inputs, in a sentence each
     second_order_note: str = ""  # why there is no second order, once it was asked for
 
@@ -126,8 +127,15 @@ class Rule(ABC):
         """
         return None
 
+    def inspect(self, x: Vector, ybar: Vector) -> Reply:
+        """The plain vjp, with form and effects filled in (slower than ``vjp``)."""
+        return self.vjp(x, ybar)
+
     def ways(self) -> tuple[Way, ...]:
-        """The presentations that this framework can make of a question."""
+        """The presentations that this framework can make of a question.
+
+        Merged into a covering array where they combine: a merged way has ``parts``.
+        """
         return ()
 
     def jvp(self, x: Vector, tangent: Vector) -> Reply | None:

@@ -101,6 +101,15 @@ class Block:
         with np.errstate(invalid="ignore"):
             over = ~(np.abs(self.implied - self.value) <= self.bound + self.own)
         measured = np.isfinite(self.value) & (self.code == Code.OK)
+        # At a kink any number between the one-sided slopes is a fair convention.
+        low = np.fmin(self.left, self.right)
+        high = np.fmax(self.left, self.right)
+        room = 0.05 * (high - low) + self.own
+        with np.errstate(invalid="ignore"):
+            inside = (self.implied >= low - room) & (self.implied <= high + room)
+        kinked = (self.code == Code.KINK) & np.isfinite(low) & np.isfinite(high)
+        measured |= kinked
+        over = np.where(kinked, ~inside, over)
         out: np.ndarray[tuple[int, int], np.dtype[np.bool_]] = over & measured
         return out
 
