@@ -1,0 +1,184 @@
+"""Does the vjp agree with the oracle? The whole Jacobian where that is affordable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gradproof.checks.rounding import SAFETY, own_rounding, shake
+from gradproof.oracles import Differences
+from gradproof.rule import Rule
+from gradproof.space import Matrix, Vector
+from gradproof.verdict import Block, Code, Direction, Estimate, Probe
+
+# Above this many suspicious columns a sample is confirmed and stands for the rest.
+CONFIRMED_COLUMNS = 48
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What the comparison of one rule with its oracle gave, at one point."""
+
+    point: Vector
+    block: Block | None = None
+    probes: tuple[Probe, ...] = ()
+    directions: tuple[Direction, ...] = ()
+    elementwise: tuple[str, ...] = ()  # leaves whose whole diagonal was compared
+    vjps: int = 0
+    evaluations: int = 0
+    method: str = ""
+    whole: bool = True
+    failures: tuple[str, ...] = field(default=())
+
+    @property
+    def wrong(self) -> bool:
+        """Whether some entry disagrees beyond everything that could excuse it."""
+        return bool(
+            (self.block is not None and self.block.wrong.any())
+            or any(probe.wrong.any() for probe in self.probes)
+            or any(off(d) for d in self.directions)
+        )
+
+
+def off(direction: Direction) -> bool:
+    """Whether a scalar probe disagrees beyond its bound."""
+    return direction.code == Code.OK and not (
+        abs(direction.got - direction.expected) <= direction.bound
+    )
+
+
+def whole(
+    rule: Rule, oracle: Differences, x: Vector, ybar: Vector, rng: np.random.Generator
+) -> Compared:
+    """Every entry of the Jacobian: implied by the rule against measured, and one vjp.
+
+    Columns whose quick estimate disagrees, or has no answer, are measured again with
+    fresh steps before anything is called wrong.
+    """
+    n, m = rule.primal.domain.size, rule.primal.codomain.size
+    implied, own = implied_rows(rule, x, np.arange(m), rng)
+    block = measured(oracle, np.arange(m), np.arange(n), implied, own, "quick")
+    block = confirmed(oracle, block)
+    got = rule.vjp(x, ybar).value
+    if got is None:
+        got = np.full(n, np.nan)
+    probe = probe_of(block, x, ybar, got, own_rounding(rule, x, ybar, got, rng))
+    return Compared(
+        point=x,
+        block=block,
+        probes=(probe,),
+        vjps=3 * m + 5,
+        evaluations=oracle.evaluations,
+        method=block.method,
+    )
+
+
+def implied_rows(
+    rule: Rule, x: Vector, rows: np.ndarray, rng: np.random.Generator
+) -> tuple[Matrix, Matrix]:
+    """Rows of the Jacobian that the rule implies, and the rounding each may carry."""
+    domain, codomain = rule.primal.domain, rule.primal.codomain
+
+    def ask(at: Vector) -> Matrix:
+        out = np.empty((len(rows), domain.size))
+        for k, i in enumerate(rows):
+            hot = np.zeros(codomain.size)
+            hot[i] = 1.0
+            value = rule.vjp(at, hot).value
+            out[k] = np.nan if value is None else value
+        return out
+
+    implied = ask(x)
+    spread = np.zeros_like(implied)
+    for _ in range(2):
+        with np.errstate(invalid="ignore"):
+            gap = np.abs(ask(shake(domain, x, rng)) - implied)
+        spread = np.fmax(spread, np.where(np.isfinite(gap), gap, 0.0))
+    own = np.empty_like(implied)
+    for leaf in domain:
+        part = spread[:, leaf.slice]
+        typical = float(np.sqrt(np.mean(part**2))) if part.size else 0.0
+        own[:, leaf.slice] = SAFETY * np.maximum(part, typical)
+    size = np.where(np.isfinite(implied), np.abs(implied), 0.0)
+    coarse = np.maximum(domain.units()[None, :], codomain.units()[rows][:, None])
+    return implied, own + SAFETY * coarse * size
+
+
+def measured(
+    oracle: Differences,
+    rows: np.ndarray,
+    cols: np.ndarray,
+    implied: Matrix,
+    own: Matrix,
+    plan: str,
+) -> Block:
+    """The block of the Jacobian at ``rows`` × ``cols``; ``implied`` has those rows."""
+    c = oracle.columns(cols, plan)
+    return Block(
+        rows=rows,
+        cols=cols,
+        implied=implied[:, cols] if implied.shape[1] != len(cols) else implied,
+        value=c.value[rows],
+        bar=c.bar[rows],
+        bound=c.bound[rows],
+        code=c.code[rows],
+        own=own[:, cols] if own.shape[1] != len(cols) else own,
+        left=c.left[rows],
+        right=c.right[rows],
+        method=oracle.method,
+        evaluations=c.evaluations,
+    )
+
+
+def confirmed(oracle: Differences, block: Block) -> Block:
+    """``block`` with its suspicious columns measured again, thoroughly."""
+    suspicious = (block.wrong | (block.code != Code.OK)).any(axis=0)
+    loose = _loose(block).any(axis=0) & ~suspicious
+    order = np.concatenate([np.flatnonzero(suspicious), np.flatnonzero(loose)])
+    if not len(order):
+        return block
+    if len(order) > CONFIRMED_COLUMNS:
+        with np.errstate(invalid="ignore"):
+            size = np.abs(block.implied - block.value)
+        size = np.where(np.isfinite(size), size, np.inf).max(axis=0)[order]
+        order = order[np.argsort(-size, kind="stable")[:CONFIRMED_COLUMNS]]
+    c = oracle.columns(block.cols[order], "thorough")
+    new = {
+        name: getattr(block, name).copy()
+        for name in ("value", "bar", "bound", "code", "left", "right")
+    }
+    for name, array in new.items():
+        array[:, order] = getattr(c, name)[block.rows]
+    return replace(block, **new, evaluations=block.evaluations + c.evaluations)
+
+
+def _loose(block: Block) -> np.ndarray:
+    """Entries that agree but with a bound that would hide an error of one percent."""
+    size = np.abs(block.value)
+    typical = float(np.median(size[size > 0])) if (size > 0).any() else 0.0
+    with np.errstate(invalid="ignore"):
+        loose: np.ndarray = block.bound > 1e-2 * np.maximum(size, typical)
+    return loose
+
+
+def probe_of(block: Block, x: Vector, ybar: Vector, got: Vector, own: Vector) -> Probe:
+    """The vjp that a whole measured Jacobian predicts, against the one given."""
+    weight = np.abs(ybar)[:, None]
+    safe = np.where(np.isfinite(block.value), block.value, 0.0)
+    value = ybar @ safe
+    bound = (weight * np.where(np.isfinite(block.bound), block.bound, 0.0)).sum(axis=0)
+    bar = np.sqrt(
+        ((weight * np.where(np.isfinite(block.bar), block.bar, 0.0)) ** 2).sum(axis=0)
+    )
+    code = np.where(ybar[:, None] != 0, block.code, 0).max(axis=0, initial=0)
+    share = (weight * block.own).sum(axis=0) / max(1.0, np.sqrt(len(ybar)))
+    expected = Estimate(
+        value=value,
+        bar=bar,
+        bound=bound,
+        noise=np.zeros_like(value),
+        code=code.astype(np.int8),
+        method=block.method,
+    )
+    return Probe(x, ybar, got, expected, np.maximum(own, share))

@@ -1,0 +1,48 @@
+"""Is the vjp linear in its cotangent? No finite difference is needed to ask."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.checks.rounding import same_answer_slack
+from gradproof.rule import Rule
+from gradproof.space import Vector
+from gradproof.verdict import Linearity
+
+FACTOR = -4.0  # a power of two, so that a linear rule answers to the bit
+LARGE = {"float64": 1024.0, "float32": 1024.0, "bfloat16": 256.0, "float16": 16.0}
+
+
+def linearity(
+    rule: Rule, x: Vector, ybar: Vector, once: Vector, own: Vector, other: Vector
+) -> Linearity:
+    """Ask for vjp of 0, −4ȳ, 2¹⁰ȳ, ȳ₂ and ȳ + ȳ₂, all outputs at once."""
+    codomain = rule.primal.codomain
+    large = min((LARGE[leaf.precision] for leaf in codomain), default=1024.0)
+
+    # Where the plain answer is not a number nothing can be said of linearity.
+    finite = np.isfinite(once)
+
+    def ask(cotangent: Vector) -> Vector | None:
+        value = rule.vjp(x, cotangent).value
+        return None if value is None else np.where(finite, value, 0.0)
+
+    answers = {
+        "zero": ask(np.zeros_like(ybar)),
+        "scaled": ask(FACTOR * ybar),
+        "large": ask(large * ybar),
+        "other": ask(other),
+        "both": ask(codomain.snap(ybar + other)),
+    }
+    slack = same_answer_slack(rule.primal.domain, once, own)
+    if answers["other"] is not None:
+        slack = slack + same_answer_slack(rule.primal.domain, answers["other"], own)
+    return Linearity(
+        cotangent=ybar,
+        other_cotangent=other,
+        factor=FACTOR,
+        once=np.where(finite, once, 0.0),
+        large_factor=large,
+        slack=slack,
+        **answers,
+    )

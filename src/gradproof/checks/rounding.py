@@ -1,0 +1,71 @@
+"""How many digits may the rule itself lose? Asked by shaking its inputs by one ulp."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.rule import Rule
+from gradproof.space import Space, Vector
+
+# A vjp is a composition of correctly rounded steps; shaking the inputs by one ulp moves
+# the result by what its conditioning makes of one rounding. Eight such moves cover the
+# rounding of the steps in between for every operator that was measured.
+SAFETY = 8.0
+SHAKES = 4
+
+
+def own_rounding(
+    rule: Rule, x: Vector, ybar: Vector, got: Vector, rng: np.random.Generator
+) -> Vector:
+    """Rounding that ``got`` = vjp(x, ȳ) may carry, entry by entry.
+
+    The largest change over a few one-ulp shakes of x and ȳ, no smaller than the r.m.s.
+    change over its leaf, times a safety factor, plus a few ulps of the entry itself.
+    """
+    domain, codomain = rule.primal.domain, rule.primal.codomain
+    spread = np.zeros(domain.size)
+    for _ in range(SHAKES):
+        shaken = rule.vjp(shake(domain, x, rng), shake(codomain, ybar, rng))
+        if shaken.value is not None:
+            with np.errstate(invalid="ignore"):
+                spread = np.fmax(spread, np.abs(shaken.value - got))
+    out = np.empty(domain.size)
+    for leaf in domain:
+        part = spread[leaf.slice]
+        part = np.where(np.isfinite(part), part, 0.0)
+        typical = float(np.sqrt(np.mean(part**2))) if part.size else 0.0
+        out[leaf.slice] = SAFETY * np.maximum(part, typical)
+    magnitude = np.where(np.isfinite(got), np.abs(got), 0.0)
+    return out + SAFETY * domain.units() * magnitude
+
+
+def shake(space: Space, v: Vector, rng: np.random.Generator) -> Vector:
+    """``v`` with every entry moved up or down by one number of its precision."""
+    sign = np.where(rng.random(space.size) < 0.5, -1.0, 1.0)
+    moved = space.snap(v + sign * space.spacing(v))
+    inside = (moved >= space.lows()) & (moved <= space.highs())
+    return np.where(inside & np.isfinite(v), moved, v)
+
+
+def leaf_scale(space: Space, v: Vector) -> Vector:
+    """The largest finite |v| of each entry's leaf."""
+    out = np.zeros(space.size)
+    for leaf in space:
+        part = np.abs(v[leaf.slice])
+        part = part[np.isfinite(part)]
+        out[leaf.slice] = float(part.max()) if part.size else 0.0
+    return out
+
+
+# What two correctly computed answers to the same question may differ by, relative to the
+# largest entry of the leaf: rounding of other kernels, reductions in another order, and
+# iterative solves inside a backward. Mistakes of state or layout are far larger.
+SAME = {"float64": 1e-7, "float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1}
+
+
+def same_answer_slack(space: Space, got: Vector, own: Vector) -> Vector:
+    """Slack between two answers that ought to be the same, entry by entry."""
+    share = np.empty(space.size)
+    for leaf in space:
+        share[leaf.slice] = SAME[leaf.precision]
+    return share * leaf_scale(space, got) + 4.0 * own

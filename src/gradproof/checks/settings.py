@@ -1,0 +1,148 @@
+"""The same rule in another setting: another dtype, forward mode, second order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.checks.rounding import own_rounding
+from gradproof.oracles import Differences
+from gradproof.rule import Primal, Reply, Rule
+from gradproof.space import Space, Vector
+from gradproof.verdict import Asked, Code, Elsewhere, Estimate, Evidence, Probe, Verdict
+
+# A native answer this far from the answer of the same rule in float64, relative to its
+# leaf, is another computation and not rounding. Nearer than this and still beyond its
+# own rounding it is inaccurate.
+GROSS = {"float64": 1e-6, "float32": 1e-2, "float16": 8e-2, "bfloat16": 0.25}
+
+
+def precision(
+    rule: Rule, exact: Rule, x: Vector, ybar: Vector, rng: np.random.Generator
+) -> tuple[Probe, float]:
+    """``rule`` against ``exact``, the same rule in a wider dtype, at the same numbers.
+
+    Returns:
+        The probe (its bound is what counts as another computation), and the largest
+        deviation in units of the rule's own rounding.
+    """
+    domain = rule.primal.domain
+    got = _value(rule.vjp(x, ybar), domain.size)
+    truth = _value(exact.vjp(x, ybar), domain.size)
+    own = own_rounding(rule, x, ybar, got, rng)
+    bound = np.zeros(domain.size)
+    for leaf in domain:
+        top = np.abs(np.nan_to_num(truth[leaf.slice])).max(initial=0.0)
+        bound[leaf.slice] = GROSS[leaf.precision] * top
+    code = np.where(np.isfinite(truth), Code.OK, Code.DOMAIN).astype(np.int8)
+    expected = Estimate(
+        value=truth,
+        bar=own / 4,
+        bound=bound,
+        noise=np.zeros_like(truth),
+        code=code,
+        method=f"the same rule in {exact.primal.domain.leaves[0].precision}",
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.abs(got - truth) / np.where(own > 0, own, np.inf)
+    worst = float(np.nanmax(ratio, initial=0.0))
+    return Probe(x, ybar, got, expected, 12.0 * own), worst
+
+
+def other_dtype(
+    rule: Rule, name: str, ybar: Vector, rng: np.random.Generator
+) -> Elsewhere | None:
+    """A rule proved in its own dtype, asked once more in ``name`` (a narrower one).
+
+    None where it does not run there, or where the forward itself gives something else,
+    so that nothing could be blamed on the backward.
+    """
+    narrow = rule.in_precision(name)
+    if narrow is None:
+        return None
+    domain, codomain = narrow.primal.domain, narrow.primal.codomain
+    x, y = domain.snap(rule.primal.point), codomain.snap(ybar)
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        return None
+    a, b = narrow.primal.value(x).value, rule.primal.value(x).value
+    if a is None or b is None or not _alike(codomain, a, b):
+        return None
+    reply = narrow.vjp(x, y)
+    if reply.failure is not None:
+        return Elsewhere(name, "dtype", Verdict.UNDECIDED, failure=reply.failure)
+    probe, _ = precision(narrow, rule, x, y, rng)
+    verdict = Verdict.FAIL if probe.wrong.any() else Verdict.PASS
+    evidence = Evidence(
+        rule.source.name, domain, codomain, x, a, source=rule.source, probes=(probe,)
+    )
+    return Elsewhere(name, "dtype", verdict, evidence)
+
+
+def _alike(codomain: Space, a: Vector, b: Vector) -> bool:
+    """Whether two values agree well enough for their derivatives to be comparable."""
+    for leaf in codomain:
+        p, q = a[leaf.slice], b[leaf.slice]
+        top = np.abs(np.nan_to_num(q)).max(initial=0.0)
+        if not np.isfinite(p).all() or (np.abs(p - q) > 1e-3 * top).any():
+            return False
+    return True
+
+
+def _value(reply: Reply, size: int) -> Vector:
+    return np.full(size, np.nan) if reply.value is None else reply.value
+
+
+def forward_mode(
+    rule: Rule, oracle: Differences, x: Vector, tangents: list[Vector]
+) -> Asked | None:
+    """The rule's own jvp against measured directions; None when it has no jvp."""
+    for u in tangents:
+        reply = rule.jvp(x, u)
+        if reply is None:
+            return None
+        if reply.failure is not None:
+            return Asked(
+                "forward mode (jvp)", "mode", "wrong-jvp", False, failure=reply.failure
+            )
+        got = reply.value
+        if got is None:
+            return None
+        bad, e = _disagree(oracle, got, u, "quick")
+        if bad.any():
+            bad, e = _disagree(oracle, got, u, "thorough")
+        if bad.any():
+            with np.errstate(invalid="ignore"):
+                gap = np.nan_to_num(np.abs(got - e.value), nan=np.inf)
+            worst = int(np.argmax(np.where(bad, gap, -1.0)))
+            return Asked(
+                "forward mode (jvp)",
+                "mode",
+                "wrong-jvp",
+                False,
+                worst=worst,
+                got=float(got[worst]),
+                expected=float(e.value[worst]),
+                slack=float(e.bound[worst]),
+                count=int(bad.sum()),
+                answer=got,
+                truth=e.value,
+            )
+    return Asked("forward mode (jvp)", "mode", "wrong-jvp", True)
+
+
+def _disagree(
+    oracle: Differences, got: Vector, u: Vector, plan: str
+) -> tuple[np.ndarray, Estimate]:
+    e = oracle.direction(u, plan)
+    codomain = oracle.primal.codomain
+    slack = 64 * oracle_unit(oracle.primal) * np.abs(np.nan_to_num(got))
+    for leaf in codomain:
+        top = np.abs(np.nan_to_num(got[leaf.slice])).max(initial=0.0)
+        slack[leaf.slice] += 16 * oracle_unit(oracle.primal) * top
+    with np.errstate(invalid="ignore"):
+        bad: np.ndarray = ~(np.abs(got - e.value) <= e.bound + slack)
+    return bad & (e.code == Code.OK), e
+
+
+def oracle_unit(primal: Primal) -> float:
+    """The coarser unit roundoff of a primal's two spaces."""
+    return max(primal.domain.unit, primal.codomain.unit)
