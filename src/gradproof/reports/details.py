@@ -1,0 +1,204 @@
+"""What a verbose report adds: the numbers at the point, what was asked, what with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradproof.reports import words
+from gradproof.reports.numbers import digits, duration, plain, plural, small
+from gradproof.reports.page import Page, cells
+from gradproof.verdict import Block, Code, Curve, Evidence, Probe, Record
+
+# A table longer than this is a dump.
+MOST_ROWS = 12
+_LABEL = len(words.REPRODUCE) + 1
+
+
+def write(page: Page, record: Record) -> None:
+    """All sections for which the record has data, each after a blank line."""
+    evidence = record.evidence
+    if evidence is not None:
+        table(page, evidence)
+        _asked(page, evidence)
+    page.put()
+    if record.limits:
+        limits = (f"{small(a.value)} ({a.structure})" for a in record.limits)
+        _labelled(page, words.LIMITS, ", ".join(limits))
+    if evidence is not None:
+        for curve in curves(evidence):
+            _labelled(page, words.CURVE, _least(curve))
+    if any(record.evaluations):
+        forwards, vjps = record.evaluations
+        text = words.EVALUATIONS.format(
+            forwards=plural(forwards, "forward"),
+            vjps=plural(vjps, "vjp"),
+            seconds=duration(record.seconds),
+        )
+        _labelled(page, words.EVALUATED, text)
+    made = [f"{name} {value}" for name, value in record.provenance]
+    _labelled(page, words.PROVENANCE, ", ".join([*made, f"seed {record.seed}"]))
+
+
+def _labelled(page: Page, label: str, text: str) -> None:
+    page.wrap(label.ljust(_LABEL), text)
+
+
+def curves(evidence: Evidence) -> tuple[Curve, ...]:
+    """Every curve that the oracles kept, without empty ones."""
+    kept = (probe.expected.curve for probe in evidence.probes)
+    return tuple(c for c in kept if c is not None and len(c.x))
+
+
+def _least(curve: Curve) -> str:
+    with np.errstate(invalid="ignore"):
+        best = int(np.nanargmin(curve.y)) if not np.isnan(curve.y).all() else 0
+    return words.LEAST.format(
+        name=curve.name,
+        y=small(float(curve.y[best])),
+        x_name=curve.x_name,
+        x=small(float(curve.x[best])),
+        points=plural(len(curve.x), "point"),
+        low=small(float(np.min(curve.x))),
+        high=small(float(np.max(curve.x))),
+    )
+
+
+def _asked(page: Page, evidence: Evidence) -> None:
+    if not (evidence.asked or evidence.elsewhere):
+        return
+    page.put()
+    if evidence.asked:
+        names = ", ".join(asked.way for asked in evidence.asked)
+        odd = [asked.way for asked in evidence.asked if not asked.agreed]
+        said = words.DIFFERED.format(ways=", ".join(odd)) if odd else words.ALL_AGREED
+        _labelled(page, words.WAYS, f"{names}; {said}")
+    if evidence.elsewhere:
+        settings = ", ".join(
+            f"{e.setting} {e.verdict}" + (f" ({e.note})" if e.note else "")
+            for e in evidence.elsewhere
+        )
+        _labelled(page, words.ELSEWHERE, settings)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table at the point; all already in words."""
+
+    place: str
+    x: str = ""
+    value: str = ""
+    cotangent: str = ""
+    derivative: str = ""
+    rule: str = ""
+    note: str = ""
+
+
+def table(page: Page, evidence: Evidence) -> None:
+    """Point, value and derivative ± bar, beside what the rule answers."""
+    rows, total = rows_at(evidence)
+    if not rows:
+        return
+    page.put()
+    page.put(words.AT_THE_POINT)
+    columns = [name for name in words.HEADS if any(getattr(row, name) for row in rows)]
+    grid = [[words.HEADS[name] for name in columns]]
+    grid += [[getattr(row, name) for name in columns] for row in rows]
+    grid = [[page.says(cell) for cell in line] for line in grid]
+    widths = [max(cells(line[i]) for line in grid) for i in range(len(columns))]
+    for line in grid:
+        padded = (
+            cell + " " * (w - cells(cell)) for cell, w in zip(line, widths, strict=True)
+        )
+        page.put("  " + "  ".join(padded))
+    if total > len(rows):
+        more = plural(total - len(rows), "entry", "entries")
+        page.put("  " + words.FURTHER_ROWS.format(more=more))
+
+
+def rows_at(evidence: Evidence) -> tuple[list[Row], int]:
+    """The rows that are shown, and how many there are in all."""
+    block = evidence.block
+    if block is not None and block.value.size:
+        pairs = _pairs(evidence, block)
+        return [_entry(evidence, block, i, j) for i, j in pairs[:MOST_ROWS]], len(pairs)
+    if evidence.probes:
+        probe = evidence.probes[0]
+        first = np.flatnonzero(probe.expected.code != Code.UNMEASURED)
+        return [_probed(evidence, probe, int(i)) for i in first[:MOST_ROWS]], len(first)
+    return [], 0
+
+
+def _pairs(evidence: Evidence, block: Block) -> list[tuple[int, int]]:
+    """Entries worth a row: the diagonal of an elementwise operation, else all.
+
+    Wrong ones first, so that a long table does not hide them.
+    """
+    shape = block.value.shape
+    if diagonal(evidence, block):
+        pairs = [(i, i) for i in range(shape[0])]
+    else:
+        pairs = [(i, j) for i in range(shape[0]) for j in range(shape[1])]
+    if len(pairs) > MOST_ROWS:
+        wrong = block.wrong
+        pairs.sort(key=lambda at: not wrong[at])
+    return pairs
+
+
+def diagonal(evidence: Evidence, block: Block) -> bool:
+    """Whether only the diagonal of the measured Jacobian can be other than zero."""
+    if not block.whole or evidence.domain.size != evidence.codomain.size:
+        return False
+    if block.value.shape != (evidence.codomain.size, evidence.domain.size):
+        return False
+    off = ~np.eye(len(block.value), dtype=bool)
+    with np.errstate(invalid="ignore"):
+        known = np.abs(block.value) <= block.bound
+    return bool((known[off] & (block.implied[off] == 0)).all())
+
+
+def _entry(evidence: Evidence, block: Block, i: int, j: int) -> Row:
+    out, into = int(block.rows[i]), int(block.cols[j])
+    bar = float(block.bar[i, j])
+    value, implied = float(block.value[i, j]), float(block.implied[i, j])
+    place = str(evidence.domain.place(into))
+    if evidence.codomain.size > 1 and not diagonal(evidence, block):
+        place = f"∂{evidence.codomain.place(out)}/∂{place}"
+    return Row(
+        place=place,
+        x=plain(float(evidence.point[into])),
+        value=plain(float(evidence.value[out])),
+        derivative=_with_bar(value, bar),
+        rule=digits(implied, bar),
+        note=_note(int(block.code[i, j]), wrong=bool(block.wrong[i, j])),
+    )
+
+
+def _probed(evidence: Evidence, probe: Probe, i: int) -> Row:
+    bar = float(probe.expected.bar[i])
+    same = evidence.domain.size == evidence.codomain.size
+    single = evidence.codomain.size == 1
+    return Row(
+        place=f"x̄: {evidence.domain.place(i)}",
+        x=plain(float(probe.point[i])),
+        value=plain(float(evidence.value[0])) if single else "",
+        cotangent=plain(float(probe.cotangent[0 if single else i]))
+        if same or single
+        else "",
+        derivative=_with_bar(float(probe.expected.value[i]), bar),
+        rule=digits(float(probe.got[i]), bar),
+        note=_note(int(probe.expected.code[i]), wrong=bool(probe.wrong[i])),
+    )
+
+
+def _with_bar(value: float, bar: float) -> str:
+    text = digits(value, bar)
+    return text if math.isnan(bar) else f"{text} ± {small(bar)}"
+
+
+def _note(code: int, *, wrong: bool) -> str:
+    if wrong:
+        return words.WRONG
+    return "" if code == Code.OK else words.CODES[Code(code).name]

@@ -1,0 +1,77 @@
+"""Every word that this room prints itself; what findings say is said by their cards."""
+
+from __future__ import annotations
+
+EVIDENCE = "evidence"
+NOTE = "note"
+CONFIRMED = "confirmed"
+HELP = "help: "
+GOT, EXPECTED = "got", "expected"
+REPRODUCE, EXPLAIN, SEED, ALLOWED = "reproduce:", "explain:", "seed:", "allowed:"
+EXPLAIN_COMMAND = "gradproof explain {slug}"
+
+NO_SOURCE = "{name} (its source cannot be read)"
+NO_MISTAKE_KNOWN = "no known mistake explains this; evidence above"
+LAST_RESORT = "wrong-gradient"
+
+WORST_OF = "{wrong} of {entries} {are} wrong; worst is {place}{at}"
+IS_WRONG = "{place} is wrong{at}"
+AT = ", at {at}"
+IS_EXPECTED = "{place} is {got}, expected {expected} ± {bar}"
+
+MORE_FINDINGS = "and {more}; the verbose report shows them"
+
+PASS_ALONE = "PASS {name}"
+SEEN = "relative errors seen if ≥ {limits}"
+NO_LIMIT = "no limit of detection was measured"
+LIMIT = "{value} ({structure})"
+COMPARED = "{compared} compared"
+LEFT_OUT = "left out: {what}"
+ALLOWED_HERE = "allowed: {what}"
+NOT_ASKED = "not asked: {what}"
+THE_REST = "the rest:"
+
+# The headline of a block without an answer, by reason; {at} is "" or " at PLACE".
+UNDECIDED = {
+    "kink": "`{name}` has no derivative{at}",
+    "jump": "`{name}` jumps{at}",
+    "noise": "`{name}` is too noisy for a finite difference{at}",
+    "domain": "`{name}` is not finite on both sides{at}",
+    "vacuous": "`{name}` gave no signal in which a mistake would show{at}",
+    "stateful-forward": "the forward of `{name}` depends on what was called before{at}",
+    "nondeterministic-forward": "the forward of `{name}` answers differently each time{at}",
+    "scale": "every usable step is below the spacing of the input{at}",
+    "budget": "`{name}` was not asked everywhere, for want of time{at}",
+    "resolve": "`{name}` was not seen as sharply as asked{at}",
+}
+UNDECIDED_OTHERWISE = "`{name}` has no answer{at}"
+AT_WHERE = " at {where}"
+ENTRIES = " ({entries})"
+
+# Verbose.
+AT_THE_POINT = "at the point:"
+WAYS = "ways:"
+ALL_AGREED = "all agree with the plain one"
+DIFFERED = "differs: {ways}"
+ELSEWHERE = "elsewhere:"
+EVALUATED = "evaluated:"
+EVALUATIONS = "{forwards}, {vjps}, in {seconds}"
+CURVE = "curve:"
+LEAST = "{name}: least {y} at {x_name} = {x} ({points}, {x_name} from {low} to {high})"
+PROVENANCE = "made with:"
+LIMITS = "limits:"
+HEADS = {
+    "place": "entry", "x": "x", "value": "value", "cotangent": "ȳ",
+    "derivative": "derivative", "rule": "rule", "note": "",
+}  # fmt: skip
+FURTHER_ROWS = "… {more} not shown"
+CODES = {
+    "KINK": "kink", "JUMP": "jump", "NOISE": "noise", "DOMAIN": "not finite",
+    "SCALE": "below the spacing of x", "UNMEASURED": "not measured",
+}  # fmt: skip
+WRONG = "wrong"
+
+NEEDS_REPORT = (
+    "{what} needs {missing}, which cannot be imported here; "
+    "install it with: pip install 'gradproof[report]'"
+)
