@@ -361,6 +361,9 @@ class Span:
     text: str  # the whole line
     label: str = ""
     primary: bool = True
+    stop: tuple[int, int] | None = (
+        None  # (line, column) of its end, where it runs over several lines
+    )
 
 
 @dataclass(frozen=True)
