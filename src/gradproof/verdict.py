@@ -183,7 +183,7 @@ class Linearity:
     def broken(self) -> tuple[str, ...]:
         """Which laws fail: some of "zero", "homogeneous", "additive"."""
         out = []
-        if self.zero is not None and bool(np.any(self.zero != 0)):
+        if self.zero is not None and bool(np.any(~(np.abs(self.zero) <= self.slack))):
             out.append("zero")
         for got, k in ((self.scaled, self.factor), (self.large, self.large_factor)):
             if got is not None and "homogeneous" not in out:

@@ -101,7 +101,11 @@ def forward_mode(
             return None
         if reply.failure is not None:
             return Asked(
-                "forward mode (jvp)", "mode", "wrong-jvp", False, failure=reply.failure
+                "forward mode (jvp)",
+                "mode",
+                "wrong-jvp",
+                agreed=False,
+                failure=reply.failure,
             )
         got = reply.value
         if got is None:
@@ -117,7 +121,7 @@ def forward_mode(
                 "forward mode (jvp)",
                 "mode",
                 "wrong-jvp",
-                False,
+                agreed=False,
                 worst=worst,
                 got=float(got[worst]),
                 expected=float(e.value[worst]),
@@ -126,7 +130,7 @@ def forward_mode(
                 answer=got,
                 truth=e.value,
             )
-    return Asked("forward mode (jvp)", "mode", "wrong-jvp", True)
+    return Asked("forward mode (jvp)", "mode", "wrong-jvp", agreed=True)
 
 
 def _disagree(

@@ -1,0 +1,188 @@
+"""What a comparison is worth: its detection limits, and the blocks left unanswered."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.checks.gradient import Compared
+from gradproof.space import Leaf, Space
+from gradproof.verdict import Block, Code, Direction, Limit, Undecided
+
+# An entry below this share of its block's largest one has no relative limit of its own.
+VISIBLE = 1e-3
+
+WHY = {
+    Code.KINK: (
+        "kink",
+        "the one-sided slopes differ, so there is no derivative to compare with",
+        "check at a point off the kink, or state the convention with allow=('kink',)",
+    ),
+    Code.JUMP: (
+        "jump",
+        "the function itself jumps here",
+        "check at a point away from the jump",
+    ),
+    Code.NOISE: (
+        "noise",
+        "the forward's values are too noisy for any step to show the derivative",
+        "tighten the forward (a smaller solver tolerance, a wider dtype) or give "
+        "reference=",
+    ),
+    Code.DOMAIN: (
+        "domain",
+        "the function, or its derivative, is not finite next to this point",
+        "check at a point inside the domain",
+    ),
+    Code.SCALE: (
+        "scale",
+        "every usable step is below the spacing of x in its dtype",
+        "use a wider dtype, or inputs of ordinary size",
+    ),
+    Code.UNMEASURED: (
+        "budget",
+        "these entries were not measured",
+        "raise budget=, or check a smaller shape",
+    ),
+}
+
+
+def blocks(space_out: Space, space_in: Space) -> list[tuple[Leaf, Leaf]]:
+    """Every output leaf with every input leaf."""
+    return [(out, leaf) for out in space_out for leaf in space_in]
+
+
+def unanswered(
+    found: Compared, domain: Space, codomain: Space
+) -> tuple[tuple[Undecided, ...], tuple[str, ...]]:
+    """Blocks without an answer, and the entries left out of answered ones.
+
+    A block (one output by one input) is answered when at least half of the entries that
+    could be non-zero are.
+    """
+    if found.block is None or not found.block.whole:
+        return _unanswered_probes(found, domain)
+    undecided, left_out = [], []
+    b = found.block
+    for out, leaf in blocks(codomain, domain):
+        code = b.code[out.slice, leaf.slice]
+        if not code.size or not (code != Code.OK).any():
+            continue
+        value = b.value[out.slice, leaf.slice]
+        answered = (code == Code.OK) & (value != 0)
+        bad = code != Code.OK
+        worst = _commonest(code[bad])
+        reason, detail, decide = WHY[worst]
+        count = int(bad.sum())
+        pair = f"d{out.path}/d{leaf.path}"
+        if answered.sum() >= bad.sum() and answered.any():
+            left_out.append(
+                f"{count} of {code.size} entries of {pair} left out ({reason})"
+            )
+            continue
+        i, j = (int(k) for k in np.argwhere(bad)[0])
+        where = f"{codomain.place(out.start + i)} by {domain.place(leaf.start + j)}"
+        undecided.append(Undecided(reason, where, detail, decide, count))
+    return tuple(undecided), tuple(left_out)
+
+
+def _unanswered_probes(
+    found: Compared, domain: Space
+) -> tuple[tuple[Undecided, ...], tuple[str, ...]]:
+    undecided, left_out = [], []
+    bad = [d for d in found.directions if d.code != Code.OK]
+    if bad:
+        share = [_share(d) for d in bad]
+        reason, detail, decide = WHY[_commonest(np.array([d.code for d in bad]))]
+        if min(share) < 0.5:
+            undecided.append(
+                Undecided(reason, "most outputs along a direction", detail, decide)
+            )
+        else:
+            left_out.append(f"some outputs left out along directions ({reason})")
+    for probe in found.probes[:1]:
+        code = probe.expected.code
+        odd = (code != Code.OK) & (code != Code.UNMEASURED)
+        if odd.any():
+            reason = WHY[_commonest(code[odd])][0]
+            left_out.append(
+                f"{int(odd.sum())} of {code.size} entries left out ({reason})"
+            )
+    return tuple(undecided), tuple(left_out)
+
+
+def _share(d: Direction) -> float:
+    return 1.0 if d.scale > 0 else 0.0
+
+
+def _commonest(codes: np.ndarray) -> Code:
+    values, counts = np.unique(codes, return_counts=True)
+    return Code(int(values[int(np.argmax(counts))]))
+
+
+def limits(found: Compared) -> tuple[Limit, ...]:
+    """The relative error that would have been seen: of the whole, and of one entry."""
+    if found.block is not None and found.block.whole:
+        return _block_limits(found.block)
+    out = []
+    uniform = [
+        (d.bound + abs(d.got - d.expected)) / abs(d.expected)
+        for d in found.directions
+        if d.expected != 0
+    ]
+    if uniform:
+        out.append(Limit("uniform", min(uniform)))
+    entry = _probe_entry(found)
+    if entry is not None:
+        out.append(Limit("one entry", entry))
+    elif uniform and found.directions:
+        d = found.directions[0]
+        live = np.abs(d.tangent[d.tangent != 0])
+        share = float(np.abs(d.got)) / max(1.0, np.sqrt(live.size))
+        out.append(Limit("one entry", d.bound / share if share else np.inf))
+    return tuple(out)
+
+
+def _block_limits(b: Block) -> tuple[Limit, ...]:
+    known = (b.code == Code.OK) & np.isfinite(b.value)
+    size = np.abs(b.value)
+    top = float(size[known].max(initial=0.0))
+    if top == 0:
+        return ()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = (b.bound + b.own + np.abs(b.implied - b.value)) / size
+    seen = known & (size >= VISIBLE * top)
+    return (
+        Limit("uniform", float(ratio[seen].min())),
+        Limit("one entry", float(ratio[seen].max())),
+    )
+
+
+def _probe_entry(found: Compared) -> float | None:
+    for p in found.probes:
+        e = p.expected
+        known = (e.code == Code.OK) & np.isfinite(e.value)
+        if not known.all():
+            continue
+        size = np.abs(e.value)
+        seen = size >= VISIBLE * size.max(initial=0.0)
+        if not size.any():
+            continue
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = (e.bound + p.own + np.abs(p.got - e.value)) / size
+        return float(ratio[seen].max())
+    return None
+
+
+def compared(found: Compared, domain: Space, codomain: Space) -> str:
+    """What was compared, in words."""
+    b = found.block
+    if b is not None and b.whole:
+        total = b.code.size
+        return f"{int((b.code == Code.OK).sum())} of {total} Jacobian entries"
+    count = len(found.directions)
+    parts = [f"{count} direction-cotangent pairs"]
+    for p in found.probes[:1]:
+        known = int((p.expected.code == Code.OK).sum())
+        if known:
+            parts.append(f"{known} of {domain.size} gradient entries one by one")
+    return " and ".join(parts)

@@ -1,0 +1,543 @@
+"""One rule in, one record out; the only file that knows the order of the stages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gradproof.checks import gradient, history, linearity, overflow, sampled
+from gradproof.checks import settings, ways, worth
+from gradproof.checks.gradient import Compared
+from gradproof.checks.rounding import own_rounding
+from gradproof.diagnosis import diagnose
+from gradproof.diagnosis import requests as requests_
+from gradproof.oracles import best
+from gradproof.rule import Reply, Rule
+from gradproof.space import Space, Vector, unit
+from gradproof.verdict import (
+    Asked,
+    Block,
+    Code,
+    Elsewhere,
+    Evidence,
+    Finding,
+    Form,
+    Probe,
+    Record,
+    Severity,
+    Undecided,
+    Verdict,
+)
+
+WHOLE_ENTRIES = 1 << 18  # a Jacobian of more entries is not formed
+WHOLE_SECONDS = 2.0  # nor one that would take longer than this, as planned beforehand
+ROUNDS = 3  # of requests from the cards
+
+# Without resolve=, a PASS must at least have been able to see an error of this size.
+RESOLVE = {"float64": 1e-2, "float32": 5e-2, "float16": 0.25, "bfloat16": 0.5}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How far to go. ``tolerate`` and ``resolve`` are relative errors."""
+
+    seed: int = 0
+    tolerate: float = 0.0
+    resolve: float | None = None
+    orders: int = 1
+    allow: tuple[str, ...] = ()
+    ways: bool = True
+    seconds: float = WHOLE_SECONDS
+
+
+@dataclass(eq=False)
+class _Run:
+    """One proof under way: the rule, its point, and what has been gathered."""
+
+    rule: Rule
+    options: Options
+    rng: np.random.Generator
+    x: Vector
+    value: Vector
+    ybar: Vector
+    other: Vector
+    got: Vector
+    own: Vector
+    form: Form = field(default_factory=Form)
+    vjps: int = 0
+
+    @property
+    def domain(self) -> Space:
+        return self.rule.primal.domain
+
+    @property
+    def codomain(self) -> Space:
+        return self.rule.primal.codomain
+
+
+def prove(rule: Rule, options: Options) -> Record:
+    """Ask everything, cheapest first, and conclude."""
+    started = time.perf_counter()
+    rng = np.random.default_rng([options.seed, 0x9E3779B9])
+    primal = rule.primal
+    x = primal.domain.snap(primal.point)
+    value = _must(primal.value(x), primal.codomain.size)
+    ybar, other = primal.codomain.draw(rng), primal.codomain.draw(rng)
+    base = Evidence(
+        name=rule.source.name,
+        domain=primal.domain,
+        codomain=primal.codomain,
+        point=x,
+        value=value,
+        scalars=rule.scalars,
+        extents=tuple(sorted({n for leaf in primal.domain for n in leaf.shape})),
+        source=rule.source,
+    )
+    reply = rule.inspect(x, ybar)
+    base = replace(
+        base,
+        form=reply.form or Form(),
+        effects=reply.effects,
+        failure=reply.failure,
+    )
+    if reply.value is None:
+        return _concluded(rule, options, base, None, (), started)
+    own = own_rounding(rule, x, ybar, reply.value, rng)
+    run = _Run(
+        rule, options, rng, x, value, ybar, other, reply.value, own, base.form, 5
+    )
+    return _proved(run, base, started)
+
+
+def _proved(run: _Run, base: Evidence, started: float) -> Record:
+    rule, options = run.rule, run.options
+    wander, wandered = history.history(rule.primal, run.value, _elsewhere(run))
+    ulps, share = ways.repeats(rule, run.x, run.ybar, run.got)
+    base = replace(
+        base,
+        stateful=f"{wandered} outputs changed by up to {wander:.1e} (relative)"
+        if wandered
+        else "",
+        nondeterministic=ulps if share > 0 else 0.0,
+        linearity=linearity.linearity(
+            rule, run.x, run.ybar, run.got, run.own, run.other
+        ),
+    )
+    truth = _truth_rule(rule)
+    found = _compare(run, truth or rule)
+    native = _native(run, truth, found)
+    moved = None
+    if not found.wrong and _vague(run, found):
+        moved = _moved(run, truth or rule)
+    shown = moved if moved is not None and moved.wrong else found
+    evidence = replace(
+        base,
+        point=shown.point,
+        block=shown.block,
+        probes=shown.probes,
+        directions=shown.directions,
+        asked=_asked(run, found),
+        elsewhere=native + _settings(run, truth, found),
+        overflow=_overflow(rule),
+    )
+    undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
+    if wandered:
+        undecided = (_stateful(base.stateful), *undecided)
+    notes = rule.notes
+    if shown is not found:
+        notes = (
+            *notes,
+            "compared at other values too: at the inputs given some error could not show",
+        )
+    evidence, findings = _diagnosed(run, evidence, truth)
+    return _concluded(
+        rule, options, evidence, found, findings, started, undecided, left_out, notes,
+        symmetric=_symmetric(evidence), still=_still(run, found),
+    )  # fmt: skip
+
+
+def _must(reply: Reply, size: int) -> Vector:
+    """The value at the point, which the adapter has seen before."""
+    return np.full(size, np.nan) if reply.value is None else reply.value
+
+
+def _elsewhere(run: _Run) -> Vector:
+    """Another point, some way off, inside the domain's bounds."""
+    size = np.maximum(np.abs(run.x), 0.25)
+    step = size * run.rng.choice([-0.25, 0.25, 0.375], run.domain.size)
+    moved = np.clip(run.x + step, run.domain.lows(), run.domain.highs())
+    return run.domain.snap(np.where(np.isfinite(run.x), moved, run.x))
+
+
+def _truth_rule(rule: Rule) -> Rule | None:
+    """The same rule in float64, where the forward is proven to be the same function."""
+    if all(leaf.precision == "float64" for leaf in rule.primal.domain):
+        return None
+    wide = rule.in_precision("float64")
+    if wide is None:
+        return None
+    a = rule.primal.value(rule.primal.point).value
+    b = wide.primal.value(wide.primal.point).value
+    if a is None or b is None or a.shape != b.shape:
+        return None
+    coarse = max(rule.primal.domain.unit, rule.primal.codomain.unit)
+    top = np.abs(np.nan_to_num(b)).max(initial=0.0)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(a - b) <= 1e3 * coarse * np.maximum(np.abs(b), 1e-2 * top)
+    return wide if (near | (np.isnan(a) & np.isnan(b)) | (a == b)).all() else None
+
+
+def _compare(run: _Run, rule: Rule) -> Compared:
+    """The whole Jacobian where it is affordable, directions otherwise."""
+    return _compare_at(run, rule, run.x)
+
+
+def _compare_at(run: _Run, rule: Rule, x: Vector) -> Compared:
+    oracle = best(rule.primal, x)
+    n, m = run.domain.size, run.codomain.size
+    clock = time.perf_counter()
+    rule.primal.value(x)
+    once = time.perf_counter() - clock
+    clock = time.perf_counter()
+    rule.vjp(x, run.ybar)
+    back = time.perf_counter() - clock
+    planned = 5 * n * once + 3 * m * back
+    if n * m <= WHOLE_ENTRIES and (planned <= run.options.seconds or n + m <= 16):
+        return gradient.whole(rule, oracle, x, run.ybar, run.rng)
+    return sampled.sampled(rule, oracle, x, [run.ybar, run.other], run.rng)
+
+
+def _native(run: _Run, truth: Rule | None, found: Compared) -> tuple[Elsewhere, ...]:
+    """A rule proved in float64, asked in the dtype that it was given in."""
+    if truth is None or found.wrong:
+        return ()
+    probe, ratio = settings.precision(run.rule, truth, run.x, run.ybar, run.rng)
+    name = run.domain.leaves[0].precision
+    verdict = Verdict.FAIL if probe.wrong.any() else Verdict.PASS
+    evidence = Evidence(
+        run.rule.source.name,
+        run.domain,
+        run.codomain,
+        run.x,
+        run.value,
+        source=run.rule.source,
+        probes=(probe,),
+    )
+    return (Elsewhere(name, "dtype", verdict, evidence, note=f"{ratio:.1f}"),)
+
+
+def _settings(run: _Run, truth: Rule | None, found: Compared) -> tuple[Elsewhere, ...]:
+    """Another dtype of the same input, and second order where it was asked for."""
+    if found.wrong:
+        return ()
+    out: list[Elsewhere] = []
+    rule = run.rule
+    if rule.custom and all(leaf.precision == "float64" for leaf in run.domain):
+        other = settings.other_dtype(rule, "float32", run.ybar, run.rng)
+        if other is not None:
+            out.append(other)
+    if run.options.orders >= 2:
+        out += _second(run, truth or rule)
+    return tuple(out)
+
+
+def _second(run: _Run, rule: Rule) -> list[Elsewhere]:
+    derived = rule.derived("second order")
+    if derived is None:
+        return []
+    reply = derived.vjp(derived.primal.point, derived.primal.codomain.draw(run.rng))
+    if reply.failure is not None:
+        return [
+            Elsewhere("second order", "order", Verdict.UNDECIDED, failure=reply.failure)
+        ]
+    inner = _Run(
+        derived,
+        run.options,
+        run.rng,
+        derived.primal.point,
+        _must(derived.primal.value(derived.primal.point), derived.primal.codomain.size),
+        derived.primal.codomain.draw(run.rng),
+        derived.primal.codomain.draw(run.rng),
+        np.zeros(0),
+        np.zeros(0),
+    )
+    found = _compare_at(inner, derived, derived.primal.point)
+    evidence = Evidence(
+        run.rule.source.name,
+        derived.primal.domain,
+        derived.primal.codomain,
+        derived.primal.point,
+        inner.value,
+        source=run.rule.source,
+        block=found.block,
+        probes=found.probes,
+        directions=found.directions,
+    )
+    verdict = Verdict.FAIL if found.wrong else Verdict.PASS
+    return [Elsewhere("second order", "order", verdict, evidence)]
+
+
+def _asked(run: _Run, found: Compared) -> tuple[Asked, ...]:
+    """Every way, and forward mode."""
+    if not run.options.ways:
+        return ()
+    out = list(ways.asked(run.rule, run.x, run.ybar, run.own))
+    oracle = best(run.rule.primal, run.x)
+    scale = oracle.scales()
+    tangents = [scale * run.domain.draw(run.rng) for _ in range(2)]
+    mode = settings.forward_mode(run.rule, oracle, run.x, tangents)
+    if mode is not None:
+        out.append(mode)
+    return tuple(out)
+
+
+def _overflow(rule: Rule) -> tuple[float, float, str] | None:
+    seen = overflow.overflow(rule)
+    if seen is None:
+        return None
+    return seen.x, seen.value, f"{seen.path}: {seen.gave}"
+
+
+def _vague(run: _Run, found: Compared) -> bool:
+    """Whether a wrong gradient could have hidden in the values given."""
+    values = [run.x[leaf.slice] for leaf in run.domain]
+    for leaf, v in zip(run.domain, values, strict=True):
+        if leaf.size > 1 and (v == v[0]).all():
+            return True
+        if v.size and np.isin(v, (0.0, 1.0)).all():
+            return True
+    pairs = [(a, b) for i, a in enumerate(values) for b in values[i + 1 :]]
+    if any(a.size == b.size and a.size and np.array_equal(a, b) for a, b in pairs):
+        return True
+    b = found.block
+    if b is None or not b.whole:
+        return False
+    return any(
+        not b.value[out.slice, leaf.slice].any()
+        and not b.implied[out.slice, leaf.slice].any()
+        for out in run.codomain
+        for leaf in run.domain
+    )
+
+
+def _moved(run: _Run, rule: Rule) -> Compared | None:
+    """The comparison at other values of the same shape; None where none are valid."""
+    scale = best(rule.primal, run.x).scales()
+    for size in (1.0, 0.25):
+        draw = run.rng.integers(16, 96, run.domain.size) / 64.0
+        sign = np.where(run.rng.random(run.domain.size) < 0.5, -1.0, 1.0)
+        x = np.clip(
+            run.x + size * scale * draw * sign, run.domain.lows(), run.domain.highs()
+        )
+        x = run.domain.snap(x)
+        value = rule.primal.value(x).value
+        if value is not None and np.isfinite(value).all():
+            return _compare_at(run, rule, x)
+    return None
+
+
+def _still(run: _Run, found: Compared) -> bool:
+    """No derivative anywhere, and no value that ever changes: nothing could be seen."""
+    b = found.block
+    if b is not None and b.whole:
+        if b.value.any() or b.implied.any() or (b.code != Code.OK).any():
+            return False
+    elif any(d.expected != 0 or d.got != 0 for d in found.directions):
+        return False
+    for _ in range(4):
+        step = run.rng.uniform(-4, 4, run.domain.size)
+        x = np.clip(run.x + step, run.domain.lows(), run.domain.highs())
+        value = run.rule.primal.value(run.domain.snap(x)).value
+        if value is not None and not np.array_equal(value, run.value, equal_nan=True):
+            return False
+    return True
+
+
+def _stateful(detail: str) -> Undecided:
+    return Undecided(
+        "stateful-forward",
+        "f(x), f(x'), f(x)",
+        f"the forward depends on what was called before: {detail}",
+        "pass reset= (called before every forward), or clear the cache in the forward",
+    )
+
+
+def _symmetric(evidence: Evidence) -> str:
+    """The path of a symmetric matrix whose mismatch lies outside the symmetric set."""
+    b = evidence.block
+    if b is None or not b.whole or not b.wrong.any():
+        return ""
+    for leaf in evidence.domain:
+        shape = leaf.shape
+        if leaf.is_complex or len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
+            continue
+        a = evidence.point[leaf.slice].reshape(shape)
+        off = a - a * np.eye(shape[-1])
+        if not np.array_equal(a, np.swapaxes(a, -1, -2)) or np.unique(off).size < 3:
+            continue
+        inside = np.zeros(evidence.domain.size, dtype=bool)
+        inside[leaf.slice] = True
+        if b.wrong[:, ~inside].any():
+            continue
+        gap = (b.implied - b.value)[:, leaf.slice].reshape(-1, *shape)
+        slack = (b.bound + b.own)[:, leaf.slice].reshape(-1, *shape)
+        both = np.abs(gap + np.swapaxes(gap, -1, -2))
+        if (both <= slack + np.swapaxes(slack, -1, -2)).all():
+            return leaf.path
+    return ""
+
+
+def _diagnosed(
+    run: _Run, evidence: Evidence, truth: Rule | None
+) -> tuple[Evidence, tuple[Finding, ...]]:
+    """Cards matched, and asked again with the answers to what they requested."""
+    out = diagnose(evidence)
+    for _ in range(ROUNDS):
+        new = [r for r in out.requests if evidence.answer(r.key) is None]
+        answers = [(r.key, _answer(run, truth or run.rule, evidence, r)) for r in new]
+        answers = [(key, a) for key, a in answers if a is not None]
+        if not answers:
+            break
+        evidence = replace(evidence, answers=(*evidence.answers, *answers))
+        out = diagnose(evidence)
+    return evidence, out.findings
+
+
+def _answer(
+    run: _Run, rule: Rule, evidence: Evidence, request: requests_.Request
+) -> Block | Probe | Vector | None:
+    x = evidence.point
+    if isinstance(request, requests_.Block):
+        return _block_at(run, rule, x, request.rows, request.cols)
+    if isinstance(request, requests_.BlockAt):
+        return _block_at(run, rule, request.x, request.rows, request.cols)
+    if isinstance(request, requests_.At):
+        n, m = rule.primal.domain.size, rule.primal.codomain.size
+        got = rule.vjp(request.x, request.ybar).value
+        if got is None or n * m > WHOLE_ENTRIES:
+            return None
+        block = _block_at(run, rule, request.x, np.arange(m), np.arange(n))
+        own = own_rounding(rule, request.x, request.ybar, got, run.rng)
+        return gradient.probe_of(block, request.x, request.ybar, got, own)
+    if isinstance(request, requests_.Frozen):
+        for way in rule.ways():
+            for part in (way, *way.parts):
+                if part.name == f"only {request.leaves[0]} requires grad":
+                    return rule.vjp(x, run.ybar, part).value
+    return None
+
+
+def _block_at(
+    run: _Run, rule: Rule, x: Vector, rows: Sequence[int], cols: Sequence[int]
+) -> Block:
+    oracle = best(rule.primal, x)
+    r, c = np.asarray(rows, dtype=np.int64), np.asarray(cols, dtype=np.int64)
+    implied, own = gradient.implied_rows(rule, x, r, run.rng)
+    return gradient.measured(oracle, r, c, implied, own, "thorough")
+
+
+def _concluded(
+    rule: Rule,
+    options: Options,
+    evidence: Evidence,
+    found: Compared | None,
+    findings: tuple[Finding, ...],
+    started: float,
+    undecided: tuple[Undecided, ...] = (),
+    left_out: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
+    *,
+    symmetric: str = "",
+    still: bool = False,
+) -> Record:
+    """Verdict, limits and what was not asked."""
+    if found is None:
+        evidence, findings = evidence, diagnose(evidence).findings
+    findings = tuple(
+        replace(f, allowed=f.slug in options.allow or f.slug in rule.source.allow)
+        for f in findings
+    )
+    if symmetric:
+        undecided = (*undecided, _outside(symmetric))
+        findings = tuple(f for f in findings if f.severity != Severity.ERROR)
+    if still:
+        undecided = (*undecided, _VACUOUS)
+    limits = worth.limits(found) if found is not None else ()
+    if found is not None and not undecided:
+        undecided = _too_coarse(options, evidence, limits)
+    allowed = set(options.allow) | set(rule.source.allow)
+    undecided = tuple(u for u in undecided if u.reason not in allowed)
+    errors = [f for f in findings if f.severity == Severity.ERROR and not f.allowed]
+    verdict = Verdict.PASS
+    if errors:
+        verdict = Verdict.FAIL
+    elif undecided:
+        verdict = Verdict.UNDECIDED
+    return Record(
+        name=rule.source.name,
+        verdict=verdict,
+        findings=findings,
+        undecided=undecided,
+        limits=limits,
+        compared=worth.compared(found, evidence.domain, evidence.codomain)
+        if found is not None
+        else "",
+        left_out=left_out,
+        not_asked=_not_asked(rule, options),
+        notes=notes or rule.notes,
+        evidence=evidence,
+        seed=options.seed,
+        evaluations=(found.evaluations, found.vjps) if found is not None else (1, 1),
+        seconds=time.perf_counter() - started,
+    )
+
+
+_VACUOUS = Undecided(
+    "vacuous",
+    "every output",
+    "the output did not change at any of the points tried, so no gradient could show",
+    "check at inputs where the output depends on them",
+)
+
+
+def _outside(path: str) -> Undecided:
+    return Undecided(
+        "domain",
+        path,
+        f"{path} is a symmetric matrix, and the rule agrees on symmetric tangents only",
+        f"declare it: arg.symmetric or arg.spd for {path}, or pass a matrix that is not "
+        "symmetric",
+    )
+
+
+def _too_coarse(
+    options: Options, evidence: Evidence, limits: tuple[worth.Limit, ...]
+) -> tuple[Undecided, ...]:
+    if not limits:
+        return ()
+    uniform = next((a.value for a in limits if a.structure == "uniform"), 0.0)
+    coarse = max(evidence.domain.leaves, key=lambda leaf: unit(leaf.precision))
+    wanted = options.resolve or RESOLVE[coarse.precision]
+    if uniform <= wanted:
+        return ()
+    return (
+        Undecided(
+            "noise",
+            "the whole gradient",
+            f"an error below {uniform:.1g} would not have been seen, and "
+            f"{wanted:.1g} was to be",
+            "a wider dtype, a less noisy forward, reference=, or a larger resolve=",
+        ),
+    )
+
+
+def _not_asked(rule: Rule, options: Options) -> tuple[str, ...]:
+    out = []
+    if options.orders < 2:
+        out.append("second order")
+    if not options.ways:
+        out.append("ways")
+    return (*out, "compile", "other shapes")
