@@ -1,0 +1,218 @@
+"""From what the user gave to a TorchRule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradproof.adapters import torch_graph, trees
+from gradproof.adapters.failures import failure_of, peeled
+from gradproof.adapters.torch_callee import Callee, is_generator, recognise
+from gradproof.adapters.torch_hooks import watching
+from gradproof.adapters.torch_program import Parameter, Program, outputs_of
+from gradproof.adapters.torch_rule import TorchPrimal, TorchRule
+from gradproof.adapters.torch_source import source_of_callee, source_of_custom
+from gradproof.adapters.torch_state import State
+from gradproof.adapters.torch_tensors import (
+    Spec,
+    can_vary,
+    is_tensor,
+    overlaps,
+    to_vector,
+)
+from gradproof.errors import UsageError, UserCodeError
+from gradproof.space import Space
+
+
+def adapt(
+    thing: Any,
+    inputs: Any,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    vjp: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    surrogate: Callable[..., Any] | None = None,
+    reset: Callable[[], Any] | None = None,
+    name: str | None = None,
+) -> TorchRule:
+    """The rule of a PyTorch object at the given inputs; see ``adapters.adapt``."""
+    callee = recognise(thing, name)
+    draft = _Draft(callee, trees.positional(inputs), dict(kwargs or {}))
+    program, domain, point = draft.program(reset)
+    program, found, connected = _first_call(program, callee, domain, point)
+    custom = tuple(source_of_custom(cls) for cls in found)
+    primal = TorchPrimal(program, domain, point)
+    return TorchRule(
+        primal,
+        source_of_callee(callee, custom),
+        differentiable=connected,
+        custom=custom,
+        scalars=trees.numbers(draft.plain),
+        notes=tuple(draft.notes),
+    )
+
+
+class _Draft:
+    """The arguments, sorted into what varies and what stays."""
+
+    def __init__(
+        self, callee: Callee, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.callee = callee
+        self.notes: list[str] = []
+        self.slots: list[int | Tensor] = []
+        self.varied: list[tuple[str, Tensor]] = []
+        paths = trees.argument_paths(callee.signature, args, callee.skip)
+        leaves: list[tuple[str, Any]] = []
+        parts = [
+            trees.split(arg, path, is_tensor, leaves)
+            for arg, path in zip(args, paths, strict=True)
+        ]
+        named = {
+            key: trees.split(value, key, is_tensor, leaves)
+            for key, value in kwargs.items()
+        }
+        self.skeleton = (tuple(parts), named)
+        self.plain = [
+            item
+            for arg, path in [*zip(args, paths, strict=True),
+                              *((v, k) for k, v in kwargs.items())]
+            for item in trees.walk(arg, path)
+            if not is_tensor(item[1])
+        ]  # fmt: skip
+        self._sort(leaves)
+        self.parameters = self._parameters()
+        if not self.varied:
+            raise UsageError(_nothing_to_vary(callee, leaves, self.plain))
+
+    def _sort(self, leaves: list[tuple[str, Tensor]]) -> None:
+        asked = any(t.requires_grad and can_vary(t) for _, t in leaves)
+        for path, t in leaves:
+            if not can_vary(t) or (asked and not t.requires_grad):
+                self.slots.append(t)
+                continue
+            if overlaps(t):
+                self.notes.append(
+                    f"{path} is expanded or overlaps itself in memory; "
+                    f"it was copied to memory of its own"
+                )
+            self.slots.append(len(self.varied))
+            self.varied.append((path, t))
+
+    def _parameters(self) -> tuple[Parameter, ...]:
+        module = self.callee.module
+        if module is None:
+            return ()
+        places: dict[int, tuple[str, Tensor, list[tuple[dict[str, Any], str]]]] = {}
+        for prefix, owner in module.named_modules():
+            for key, t in owner._parameters.items():
+                if t is None or not t.requires_grad or not can_vary(t):
+                    continue
+                path = f"{prefix}.{key}" if prefix else key
+                entry = places.setdefault(id(t), (path, t, []))
+                entry[2].append((owner._parameters, key))
+        out = []
+        taken = {path for path, _ in self.varied}
+        for path, t, holders in places.values():
+            out.append(Parameter(tuple(holders), len(self.varied)))
+            self.varied.append((trees.unique([path], taken)[0], t))
+        return tuple(out)
+
+    def program(self, reset: Callable[[], Any] | None) -> tuple[Program, Space, Any]:
+        specs = tuple(Spec.of(t) for _, t in self.varied)
+        domain = Space.of(
+            [s.leaf(p) for s, (p, _) in zip(specs, self.varied, strict=True)]
+        )
+        values: list[Tensor | None] = [
+            s.sparse.values() if s.sparse is not None else t
+            for s, (_, t) in zip(specs, self.varied, strict=True)
+        ]
+        generators = [(p, g) for p, g in self.plain if is_generator(g)]
+        state = State([*generators, *self.callee.generators], self.callee.uses)
+        program = Program(
+            self.callee.call, self.skeleton, tuple(self.slots), specs, state,
+            self.parameters, reset=reset,
+        )  # fmt: skip
+        return program, domain, to_vector(domain, values)
+
+
+def _nothing_to_vary(
+    callee: Callee, leaves: list[tuple[str, Tensor]], plain: list[tuple[str, Any]]
+) -> str:
+    got = [f"{p}: {str(t.dtype).removeprefix('torch.')}" for p, t in leaves]
+    got += [f"{p}: {type(v).__name__}" for p, v in plain]
+    given = ", ".join(got) if got else "no arguments"
+    return (
+        f"{callee.name} was given no floating-point tensor ({given}), so there is "
+        f"nothing to differentiate by; pass at least one float or complex tensor."
+    )
+
+
+def _first_call(
+    program: Program, callee: Callee, domain: Space, point: Any
+) -> tuple[Program, list[type], bool]:
+    """Run the forward once as training would, and see what it is made of."""
+    found: dict[type, None] = {}
+
+    def on_apply(cls: Any, args: Any, kwargs: Any, original: Any) -> Any:
+        found.setdefault(cls)
+        return original(*args, **kwargs)
+
+    def run(p: Program) -> tuple[list[Tensor], Any]:
+        leaves = [t.requires_grad_() for t in to_leaves(p)]
+        with p.state.watched(), torch.enable_grad(), watching(on_apply):
+            return leaves, p.raw(leaves)
+
+    def to_leaves(p: Program) -> list[Tensor]:
+        from gradproof.adapters.torch_tensors import to_tensors
+
+        return to_tensors(domain, p.specs, point)
+
+    try:
+        leaves, result = run(program)
+    except RuntimeError as error:
+        if "leaf" not in str(error) or "in-place" not in str(error):
+            raise _user_error(callee, error) from peeled(error)
+        program = replace(program, copies=True)
+        try:
+            leaves, result = run(program)
+        except Exception as second:
+            raise _user_error(callee, second) from peeled(second)
+    except Exception as error:
+        raise _user_error(callee, error) from peeled(error)
+    outputs = outputs_of(result)
+    if not outputs:
+        raise UsageError(_no_output(callee, result))
+    outs = [t for _, t in outputs]
+    graph = torch_graph.nodes(outs)
+    connected = any(torch_graph.reached(graph, outs, leaves))
+    return program.with_outs(outputs), list(found), connected
+
+
+def _user_error(callee: Callee, error: Exception) -> UserCodeError:
+    failure = failure_of(error)
+    return UserCodeError(
+        f"{callee.name} raised {failure.kind} at the given inputs: {failure.message}",
+        failure.trace,
+    )
+
+
+def _no_output(callee: Callee, result: Any) -> str:
+    leaves = trees.walk(result, "out")
+    if len(leaves) == 1 and not is_tensor(leaves[0][1]):
+        return (
+            f"{callee.name} returned {type(result).__name__} where a tensor was "
+            f"expected; return the tensor whose gradient is to be checked."
+        )
+    got = ", ".join(
+        f"{p}: {str(t.dtype).removeprefix('torch.') if is_tensor(t) else type(t).__name__}"
+        for p, t in leaves
+    )
+    return (
+        f"{callee.name} returned no floating-point tensor "
+        f"({got if got else 'nothing at all'}), so there is nothing to differentiate."
+    )

@@ -1,0 +1,125 @@
+"""Where a hand-written gradient stands in the user's files."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import re
+from typing import Any
+
+import torch
+from torch.autograd.function import Function
+
+from gradproof.adapters.torch_callee import Callee
+from gradproof.verdict import Source
+
+_ALLOW = re.compile(r"#\s*gradproof:\s*allow\[([^\]]*)\]")
+
+
+def source_of(thing: Any, name: str, kind: str, forward: Any = None) -> Source:
+    """The Source of a class or function; without text where it cannot be read."""
+    thing = inspect.unwrap(thing) if callable(thing) else thing
+    backward, forward_name = "backward", "forward"
+    if not isinstance(thing, type):
+        backward = getattr(thing, "__name__", "backward")
+        forward_name = getattr(forward, "__name__", "forward")
+    elif _has_own_vjp(thing):
+        backward = "vjp"
+    try:
+        file = inspect.getsourcefile(thing) or ""
+        lines, first = inspect.getsourcelines(thing)
+    except (OSError, TypeError, IndentationError, SyntaxError):
+        return Source(name, kind, backward=backward, forward=forward_name)
+    return Source(
+        name,
+        kind,
+        file=file,
+        line=max(first, 1),
+        text="".join(lines),
+        backward=backward,
+        forward=forward_name,
+        allow=allowed("".join(lines), _above(file, first)),
+    )
+
+
+def _has_own_vjp(cls: type) -> bool:
+    return issubclass(cls, Function) and cls.vjp is not Function.vjp
+
+
+def _above(file: str, first: int) -> str:
+    """The comment lines directly above line ``first``."""
+    out: list[str] = []
+    at = first - 1
+    while at >= 1:
+        line = linecache.getline(file, at).strip()
+        if not line.startswith("#"):
+            break
+        out.append(line)
+        at -= 1
+    return "\n".join(out)
+
+
+def allowed(text: str, above: str = "") -> tuple[str, ...]:
+    """The slugs that a ``# gradproof: allow[...]`` comment names."""
+    slugs: list[str] = []
+    for match in _ALLOW.finditer(above + "\n" + text):
+        slugs += [part.strip() for part in match.group(1).split(",") if part.strip()]
+    return tuple(dict.fromkeys(slugs))
+
+
+def display_name(cls: type) -> str:
+    """The name of a Function class as its author knows it (``ns::op`` of an op)."""
+    definition = _operator(cls)
+    return definition._qualname if definition is not None else cls.__name__
+
+
+def _operator(cls: type) -> Any:
+    """The CustomOpDef that a generated Function class serves, or None."""
+    from torch._library.custom_ops import OPDEFS
+
+    prefix = "GeneratedBackwardFor_"
+    if not cls.__name__.startswith(prefix):
+        return None
+    for qualname, definition in list(OPDEFS.items()):
+        overload = definition._opoverload
+        called = f"{overload._namespace}_{overload._opname}_{overload._overloadname}"
+        if cls.__name__ == prefix + called or qualname == called:
+            return definition
+    return None
+
+
+def operator_forward(cls: type) -> Any:
+    """The Python body of the operator that a generated Function serves, or None."""
+    definition = _operator(cls)
+    return None if definition is None else definition._init_fn
+
+
+def source_of_custom(cls: type) -> Source:
+    """The Source of a Function class that was met inside a callable."""
+    definition = _operator(cls)
+    if definition is not None:
+        if definition._backward_fn is None:
+            return Source(definition._qualname, "custom_op")
+        return source_of(
+            definition._backward_fn,
+            definition._qualname,
+            "custom_op",
+            definition._init_fn,
+        )
+    return source_of(cls, cls.__name__, "autograd.Function")
+
+
+def source_of_callee(callee: Callee, custom: tuple[Source, ...]) -> Source:
+    """What is under test: the thing itself, or the one custom gradient inside it."""
+    if callee.rule is not None:
+        return source_of(callee.rule, callee.name, callee.kind, callee.forward)
+    if len(custom) == 1:
+        return custom[0]
+    target = callee.forward
+    if callee.module is not None:
+        target = type(callee.module)
+        if type(callee.module).__module__.startswith("torch."):
+            target = None
+    if target is None or isinstance(target, torch._ops.OpOverload):
+        return Source(callee.name, callee.kind)
+    return source_of(target, callee.name, callee.kind)

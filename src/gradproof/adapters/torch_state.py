@@ -1,0 +1,235 @@
+"""What a call may disturb outside its own tensors, and how it is put back."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Setter = Callable[[Any], Any]
+
+
+class Source:
+    """One source of random numbers: how its state is read and written."""
+
+    def __init__(self, name: str, read: Callable[[], Any], write: Setter) -> None:
+        """Name it for the reader of a report."""
+        self.name = name
+        self.read = read
+        self.write = write
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equality of two states: tensors, arrays, nested dicts and tuples of them."""
+    if isinstance(a, Tensor):
+        return bool(torch.equal(a, b))
+    if isinstance(a, np.ndarray):
+        return bool(np.array_equal(a, b))
+    if isinstance(a, dict):
+        return all(_same(a[key], b[key]) for key in a)
+    return bool(a == b)
+
+
+def _cpu() -> Source:
+    return Source("torch", torch.default_generator.get_state, torch.set_rng_state)
+
+
+def _legacy_numpy() -> Source:
+    # The module-level generator is what a user's own np.random.rand() draws from.
+    return Source(
+        "numpy",
+        lambda: np.random.get_state(legacy=False),  # noqa: NPY002
+        np.random.set_state,
+    )
+
+
+def _python() -> Source:
+    return Source("random", random.getstate, random.setstate)
+
+
+def _generator(thing: Any, path: str) -> Source | None:
+    if isinstance(thing, torch.Generator):
+        return Source(path, thing.get_state, thing.set_state)
+    if isinstance(thing, np.random.Generator):
+        bits = thing.bit_generator
+        return Source(path, lambda: bits.state, lambda s: setattr(bits, "state", s))
+    if isinstance(thing, np.random.RandomState):
+        return Source(path, lambda: thing.get_state(legacy=False), thing.set_state)
+    if isinstance(thing, random.Random):
+        return Source(path, thing.getstate, thing.setstate)
+    return None
+
+
+def _accelerators() -> list[Source]:
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return []
+    return [
+        Source(
+            f"cuda:{i}",
+            functools.partial(torch.cuda.get_rng_state, i),
+            functools.partial(torch.cuda.set_rng_state, device=i),
+        )
+        for i in range(torch.cuda.device_count())
+    ]
+
+
+class Modules:
+    """Buffers, tensor attributes and training flags of the modules that a call uses."""
+
+    def __init__(self, roots: Iterable[torch.nn.Module]) -> None:
+        """Gather every module below ``roots``."""
+        seen: dict[int, torch.nn.Module] = {}
+        for root in roots:
+            for module in root.modules():
+                seen[id(module)] = module
+        self._modules = list(seen.values())
+        self._saved: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._content: list[tuple[Tensor, Tensor]] = []
+
+    def save(self) -> None:
+        """Remember everything as it is now."""
+        self._saved = []
+        self._content = []
+        for module in self._modules:
+            for holder in (module.__dict__, module._buffers):
+                kept = {k: v for k, v in holder.items() if _worth_keeping(v)}
+                self._saved.append((holder, kept))
+                self._content += [
+                    (v, v.detach().clone())
+                    for v in kept.values()
+                    if isinstance(v, Tensor)
+                ]
+
+    def restore(self) -> None:
+        """Put everything back to what it was at ``save``."""
+        for holder, kept in self._saved:
+            for key in [k for k in holder if k not in kept]:
+                if isinstance(holder[key], Tensor):
+                    del holder[key]
+            for key, value in kept.items():
+                if holder.get(key) is not value:
+                    holder[key] = value
+        for tensor, copy in self._content:
+            # Not by the version counter: batch_norm updates its statistics past it.
+            if not torch.equal(tensor, copy):
+                with torch.no_grad():
+                    tensor.copy_(copy)
+
+
+def _worth_keeping(value: Any) -> bool:
+    if isinstance(value, (Tensor, bool)):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(item, Tensor) for item in value)
+    return False
+
+
+class State:
+    """Everything outside the tensors of a call, held still while the call runs.
+
+    Used as a context manager: on entry the user's state is saved, and the random state
+    set to what it was when this object was made (so that a function which draws is a
+    function); on exit, also by an exception, the user's is put back. Not re-entrant.
+
+    The random state of NumPy and of Python is costly to move, so that lean calls leave
+    it alone unless a ``watched`` one saw it being drawn from.
+    """
+
+    def __init__(
+        self,
+        generators: Iterable[tuple[str, Any]] = (),
+        modules: Iterable[torch.nn.Module] = (),
+    ) -> None:
+        """Take the random state as it is now for the state of every call."""
+        given = [_generator(thing, path) for path, thing in generators]
+        self._always = [_cpu(), *_accelerators(), *[g for g in given if g is not None]]
+        self._seldom = [_legacy_numpy(), _python()]
+        self._start = [(s, s.read()) for s in self._always]
+        self._seldom_start = [(s, s.read()) for s in self._seldom]
+        self._modules = Modules(modules)
+        self._watched = False
+        self._saved: list[tuple[Source, Any]] = []
+        self._flags: tuple[Any, ...] = ()
+        self._inference: Any = None
+
+    def watched(self) -> State:
+        """The same, for one call that looks at every source of random numbers."""
+        self._watched = True
+        return self
+
+    def __enter__(self) -> State:
+        """Save the user's state and set our own."""
+        if self._watched:
+            self._saved = [(s, s.read()) for s in (*self._always, *self._seldom)]
+            for source, state in self._seldom_start:
+                source.write(state)
+        else:
+            self._saved = [(s, s.read()) for s, _ in self._start]
+        for source, state in self._start:
+            source.write(state)
+        self._flags = (
+            torch.is_grad_enabled(),
+            torch.get_default_dtype(),
+            torch.get_num_threads(),
+        )
+        if torch.is_inference_mode_enabled():
+            self._inference = torch.inference_mode(mode=False)
+            self._inference.__enter__()
+        self._modules.save()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Put the user's state back."""
+        if self._watched:
+            self._watched = False
+            self._learn()
+        self._modules.restore()
+        if self._inference is not None:
+            self._inference.__exit__(None, None, None)
+            self._inference = None
+        grad, dtype, threads = self._flags
+        torch.set_grad_enabled(grad)
+        if torch.get_default_dtype() is not dtype:
+            torch.set_default_dtype(dtype)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        for source, state in self._saved:
+            source.write(state)
+
+    def _learn(self) -> None:
+        """Follow a seldom-used source at every call once it was drawn from."""
+        for source, state in list(self._seldom_start):
+            if not _same(state, source.read()):
+                self._seldom.remove(source)
+                self._seldom_start.remove((source, state))
+                self._always.append(source)
+                self._start.append((source, state))
+
+    def read(self) -> list[tuple[str, Any]]:
+        """The random state now, of every source, by name."""
+        return [(s.name, s.read()) for s in (*self._always, *self._seldom)]
+
+    def rewind(self) -> None:
+        """Set the random state to that of the beginning of a call."""
+        for source, state in self._start:
+            source.write(state)
+
+
+def drawn(
+    before: list[tuple[str, Any]], after: list[tuple[str, Any]]
+) -> tuple[str, ...]:
+    """The names of the sources whose state moved."""
+    return tuple(
+        name for (name, a), (_, b) in zip(before, after, strict=True) if not _same(a, b)
+    )

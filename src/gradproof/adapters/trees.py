@@ -1,0 +1,129 @@
+"""Nested arguments and results: named leaves out of them, and back into them.
+
+Knows tuples, named tuples, lists and dicts; everything else is a leaf.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where leaf number ``index`` belongs in a skeleton."""
+
+    index: int
+
+
+def split(
+    thing: Any, path: str, wanted: Callable[[Any], bool], leaves: list[tuple[str, Any]]
+) -> Any:
+    """The skeleton of ``thing``; every wanted leaf is appended with its path."""
+    if wanted(thing):
+        leaves.append((path, thing))
+        return Slot(len(leaves) - 1)
+    if isinstance(thing, tuple):
+        names = getattr(thing, "_fields", None)
+        paths = (
+            [f"{path}.{name}" for name in names]
+            if names
+            else [f"{path}[{i}]" for i in range(len(thing))]
+        )
+        parts = [
+            split(item, at, wanted, leaves)
+            for item, at in zip(thing, paths, strict=True)
+        ]
+        if names:
+            return type(thing)(*parts)
+        return tuple(parts)
+    if isinstance(thing, list):
+        return [
+            split(item, f"{path}[{i}]", wanted, leaves) for i, item in enumerate(thing)
+        ]
+    if type(thing) is dict:
+        return {
+            key: split(item, f"{path}[{key!r}]", wanted, leaves)
+            for key, item in thing.items()
+        }
+    return thing
+
+
+def join(skeleton: Any, leaves: list[Any]) -> Any:
+    """The inverse of ``split``; containers are fresh at every call."""
+    if isinstance(skeleton, Slot):
+        return leaves[skeleton.index]
+    if isinstance(skeleton, tuple):
+        parts = [join(item, leaves) for item in skeleton]
+        if hasattr(skeleton, "_fields"):
+            return type(skeleton)(*parts)
+        return tuple(parts)
+    if isinstance(skeleton, list):
+        return [join(item, leaves) for item in skeleton]
+    if type(skeleton) is dict:
+        return {key: join(item, leaves) for key, item in skeleton.items()}
+    return skeleton
+
+
+def walk(thing: Any, path: str = "") -> list[tuple[str, Any]]:
+    """Every leaf of ``thing`` with its path."""
+    leaves: list[tuple[str, Any]] = []
+
+    def atom(item: Any) -> bool:
+        return not (isinstance(item, (tuple, list)) or type(item) is dict)
+
+    split(thing, path, atom, leaves)
+    return leaves
+
+
+def positional(inputs: Any) -> tuple[Any, ...]:
+    """``inputs`` as positional arguments: a tuple or list is several, else one."""
+    if isinstance(inputs, (tuple, list)):
+        return tuple(inputs)
+    return (inputs,)
+
+
+def argument_paths(
+    function: Callable[..., Any] | None, args: tuple[Any, ...], skip: int = 0
+) -> list[str]:
+    """What a reader calls each positional argument.
+
+    The parameter names of ``function`` after the first ``skip``; ``name[i]`` for those
+    that a ``*name`` takes; ``inputs[i]`` where there is no signature to read.
+    """
+    fallback = [f"inputs[{i}]" for i in range(len(args))]
+    if function is None:
+        return fallback
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return fallback
+    names: list[str] = []
+    for p in parameters:
+        if p.kind is p.VAR_POSITIONAL:
+            taken = len(names) - skip
+            names += [f"{p.name}[{i}]" for i in range(len(args) - taken)]
+            break
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+            names.append(p.name)
+    names = names[skip:]
+    return [
+        names[i] if i < len(names) and names[i] else fallback[i]
+        for i in range(len(args))
+    ]
+
+
+def numbers(leaves: list[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:
+    """The plain numbers among ``leaves``, by path; flags are no numbers."""
+    return tuple(
+        (path, float(item))
+        for path, item in leaves
+        if isinstance(item, (int, float)) and not isinstance(item, bool)
+    )
+
+
+def unique(paths: list[str], taken: Mapping[str, Any] | set[str]) -> list[str]:
+    """``paths``, with ``self.`` before those that are taken already."""
+    return [f"self.{path}" if path in taken else path for path in paths]
