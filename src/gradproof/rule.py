@@ -79,6 +79,7 @@ class Way:
     unit: float = (
         0.0  # extra relative slack (autocast: the unit of the lower precision)
     )
+    parts: tuple[Way, ...] = ()  # of a merged way: what to ask where it disagrees
 
 
 PLAIN = Way("plain", "", "")
@@ -105,8 +106,7 @@ class Rule(ABC):
         tuple[str, float], ...
     ] = ()  # non-tensor numbers among the arguments
     names: tuple[str, str] = ("x̄", "grad_output")  # how this framework's users say x̄, ȳ
-    notes: tuple[str, ...] = ()  # what the adapter had to do, for the report
-    notes: tuple[str, ...] = ()  # what was done to the inputs, in a sentence each
+    notes: tuple[str, ...] = ()  # what the adapter had to do, a sentence each
     second_order_note: str = ""  # why there is no second order, once it was asked for
 
     @abstractmethod
@@ -126,10 +126,6 @@ class Rule(ABC):
         None when the rule knows no random state.
         """
         return None
-
-    def inspect(self, x: Vector, ybar: Vector) -> Reply:
-        """The plain vjp, with form and effects filled in (slower than ``vjp``)."""
-        return self.vjp(x, ybar)
 
     def ways(self) -> tuple[Way, ...]:
         """The presentations that this framework can make of a question.
