@@ -6,6 +6,7 @@ fault of gradproof and a fault of an example cannot cover each other.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from expected import TABLE
@@ -83,3 +84,17 @@ def test_other_names_change_nothing(example, wrong):
     same = getattr(from_string(text), example.target).apply
     inputs = example.draw(torch.float64)
     assert agree(gradients(fn, inputs)[1], gradients(same, inputs)[1])
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
+@pytest.mark.parametrize(("n", "k"), [(24, 5), (7, 3), (9, 1)])
+def test_the_numpy_pair(n, k, wrong):
+    module = from_file("numpy_pair", wrong=wrong)
+    rng = np.random.default_rng(n)
+    x, w, g = rng.normal(size=n), rng.normal(size=k), rng.normal(size=n - k + 1)
+    grad_x, grad_w = module.backward(g, x, w)
+    # The forward is linear in x and in w: its columns are its values at unit vectors.
+    for_x = np.array([g @ module.forward(e, w) for e in np.eye(n)])
+    for_w = np.array([g @ module.forward(x, e) for e in np.eye(k)])
+    assert np.allclose(grad_w, for_w)
+    assert np.allclose(grad_x, for_x) == (not wrong or k == 1)
