@@ -14,13 +14,19 @@ from expected import TABLE
 from loading import from_file, from_string, path_of, renamed
 
 import gradproof
-from gradproof import Verdict
+from gradproof import Verdict, arg
 
 EACH = pytest.mark.parametrize("example", TABLE, ids=lambda e: e.name)
 PRECISIONS = pytest.mark.parametrize(
     "dtype", [torch.float64, torch.float32], ids=["float64", "float32"]
 )
 PAIR_SLUGS = {"transposed-jacobian", "shifted-index"}
+
+
+def line_of_inputs(path):
+    mark = "# gradproof: inputs "
+    (line,) = [x for x in path.read_text().splitlines() if x.startswith(mark)]
+    return line.removeprefix(mark)
 
 
 def assert_passes(report):
@@ -81,6 +87,16 @@ def test_the_report_shows_the_place(example):
     for span in finding.spans:
         assert span.file == str(path)
         assert span.text == lines[span.line - 1]
+
+
+@EACH
+def test_the_inputs_that_the_file_names_do(example):
+    described = arg.described(line_of_inputs(path_of(example.name)))
+    assert_passes(
+        gradproof.check(getattr(from_file(example.name), example.target), described)
+    )
+    twin = line_of_inputs(path_of(example.name, wrong=True))
+    assert arg.described(twin) == described
 
 
 @pytest.mark.parametrize("precision", [np.float64, np.float32])
