@@ -276,10 +276,13 @@ class _Reader:
         for node in own(function):
             out += [Mention(k, within, self.span(node), what) for k, what in done(node)]
             for target in written(node):
-                if isinstance(target, ast.Name) and isinstance(node, ast.Assign):
+                if (
+                    isinstance(target, ast.Name)
+                    and isinstance(node, ast.Assign)
+                    and target.id in local
+                ):
                     _rebind(memory, target.id, node.value)
-                    if target.id in local:
-                        continue
+                    continue
                 subject = base(target)
                 if subject in memory:
                     out.append(
