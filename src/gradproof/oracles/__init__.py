@@ -1,1 +1,9 @@
-"""Room: see README.md beside this file."""
+"""What we trust the truth from: differences of a primal, and witnesses; see README.md."""
+
+from __future__ import annotations
+
+from gradproof.oracles.combine import combine
+from gradproof.oracles.differences import Columns, Differences
+from gradproof.oracles.lift import best
+
+__all__ = ["Columns", "Differences", "best", "combine"]

@@ -1,0 +1,122 @@
+"""The door of this room: one function of one variable, its derivative at 0."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from gradproof.numdiff import quick, thorough
+from gradproof.numdiff.quick import Answer
+from gradproof.numdiff.sampling import Counted, Phi, Samples, ladder, power_of_two, take
+from gradproof.numdiff.types import Array
+from gradproof.space import Vector
+from gradproof.verdict import Code, Curve, Estimate
+
+Plan: TypeAlias = Literal["quick", "thorough"]
+
+FEWEST = 6  # octaves between grain and reach below which no ladder fits
+
+
+def differentiate(
+    phi: Phi,
+    *,
+    reach: float,
+    grain: float,
+    unit: float,
+    low: float = -np.inf,
+    high: float = np.inf,
+    plan: Plan = "thorough",
+    start: Vector | None = None,
+    noise: Vector | None = None,
+) -> Estimate:
+    """dφ/dt at t = 0, output by output, with bar and bound.
+
+    Args:
+        phi: t ↦ φ(t), of shape (m,). Must not raise; a failure is a vector of NaN.
+        reach: the largest |t| that makes sense, in units of t.
+        grain: the smallest step that moves the argument representably.
+        unit: unit roundoff of the precision that φ computes in.
+        low: the smallest t that may be asked (≤ 0).
+        high: the largest t that may be asked (≥ 0).
+        plan: "quick" takes about five values, "thorough" 30 to 60.
+        start: φ(0), where known.
+        noise: r.m.s. noise of each output where measured before (quick only).
+
+    Returns:
+        An ``Estimate`` whose arrays have shape (m,). An entry whose code is not OK has
+        no answer: its bound is infinite, unless its code is NOISE.
+    """
+    counted = Counted(phi, start)
+    zero = counted(0.0)
+    span = min(reach, max(-low, high))
+    grain = max(grain, np.finfo(float).tiny)
+    if not span >= grain:
+        return _estimate(_nothing(zero, Code.SCALE), counted, (), 0)
+    if plan == "quick":
+        return _quick(counted, zero, span, grain, unit, low, high, noise)
+    h = ladder(power_of_two(span), grain)
+    samples = take(counted, h, low, high, zero, unit, grain)
+    answer = thorough.judge(samples)
+    return _estimate(
+        answer, counted, tuple(h.tolist()), 4, _curve(samples.h, samples, answer)
+    )
+
+
+def _quick(
+    phi: Counted, zero: Array, span: float, grain: float, unit: float,
+    low: float, high: float, noise: Vector | None,
+) -> Estimate:  # fmt: skip
+    h = max(power_of_two(span) * quick.step_ratio(unit), power_of_two(grain) * 2)
+    two_sided = -low >= 2 * h and high >= 2 * h
+    while not two_sided and min(-low, high) >= 64 * grain and h > 16 * grain:
+        h /= 2
+        two_sided = -low >= 2 * h and high >= 2 * h
+    none = np.full_like(zero, np.nan)
+    a, b, c, d = (phi(x) if low <= x <= high else none for x in (h, -h, 2 * h, -2 * h))
+    steps = (np.array(h), np.array(-h), np.array(2 * h), np.array(-2 * h))
+    answer = quick.central(steps, (a, b, c, d), zero, unit, noise)
+    return _estimate(answer, phi, (h, 2 * h), 4)
+
+
+def _nothing(zero: Array, code: Code) -> Answer:
+    nan, inf = np.full_like(zero, np.nan), np.full_like(zero, np.inf)
+    codes = np.full(len(zero), code, dtype=np.int8)
+    return Answer(nan, inf, inf.copy(), nan.copy(), codes, nan.copy(), nan.copy())
+
+
+def _estimate(
+    answer: Answer,
+    phi: Counted,
+    steps: tuple[float, ...],
+    order: int,
+    curve: Curve | None = None,
+) -> Estimate:
+    return Estimate(
+        value=answer.value,
+        bar=answer.bar,
+        bound=answer.bound,
+        noise=answer.noise,
+        code=answer.code,
+        order=order,
+        steps=steps,
+        evaluations=phi.evaluations,
+        left=answer.left,
+        right=answer.right,
+        curve=curve,
+    )
+
+
+def _curve(h: Array, samples: Samples, answer: Answer) -> Curve | None:
+    """Error against step of the output that is known least well."""
+    right, left = samples.right, samples.left
+    if not len(answer.value):
+        return None
+    with np.errstate(all="ignore"):
+        worth = np.where(
+            np.isfinite(answer.value), answer.bar / np.abs(answer.value), np.inf
+        )
+        i = int(np.argmax(np.where(answer.code != Code.OK, np.inf, worth)))
+        d = (right[:, i] - left[:, i]) / (2 * h)
+        error = np.abs(d - answer.value[i])
+    return Curve("error against step", "step", "|D(h) − derivative|", h, error)

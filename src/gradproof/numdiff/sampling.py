@@ -1,0 +1,124 @@
+"""Which steps are taken, and the values that came of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from gradproof.numdiff import noise as noise_
+from gradproof.numdiff.types import Array
+from gradproof.space import Vector
+
+Phi: TypeAlias = Callable[[float], Vector]
+
+TABLE = 4  # the noise table has this many values on either side of 0
+
+
+class Counted:
+    """phi, with its calls counted and its values remembered by t."""
+
+    def __init__(self, phi: Phi, start: Vector | None) -> None:
+        """Take φ and, where known, φ(0)."""
+        self._phi = phi
+        self._known: dict[float, Array] = {}
+        self.evaluations = 0
+        if start is not None:
+            self._known[0.0] = np.asarray(start, dtype=np.float64)
+
+    def __call__(self, t: float) -> Array:
+        """φ(t), asked once."""
+        if t not in self._known:
+            self.evaluations += 1
+            self._known[t] = np.asarray(self._phi(t), dtype=np.float64)
+        return self._known[t]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Values at steps h, largest first; rows are steps, columns outputs.
+
+    ``right`` and ``left`` hold NaN rows where t may not go. ``sigma`` is the r.m.s.
+    noise of each output near 0, ``floor`` what its rounding alone must be.
+    """
+
+    h: Array
+    start: Array
+    right: Array
+    left: Array
+    sigma: Array
+    unit: float
+
+    def noise(self, values: Array) -> Array:
+        """Noise of each value: near 0, and the rounding of its own size."""
+        rounding = 0.6 * self.unit * np.abs(np.where(np.isfinite(values), values, 0))
+        return np.asarray(np.hypot(self.sigma, rounding))
+
+
+def ladder(top: float, grain: float) -> Array:
+    """Steps from ``top`` downwards, dense where most functions are decided.
+
+    Ratios to ``top`` have one-bit mantissas, so that every step is exact in any dtype
+    in which ``top`` is a power of two and not below ``grain``.
+    """
+    octaves = max(0, math.floor(math.log2(top / grain))) if grain > 0 else 50
+    if octaves <= 12:
+        both = [r for k in range(octaves) for r in (2.0**-k, 0.75 * 2.0**-k)]
+        return top * np.array([*both, 2.0**-octaves])
+    dense = [1.0, 0.75, 0.5, 0.375, 0.25, 0.1875, 0.125]
+    gap, last = (2, octaves - 2) if octaves <= 26 else (3, octaves - 4)
+    exponents = [4, 5, 6, 7] if octaves <= 26 else [5, 7, 9]
+    k = exponents[-1] + gap
+    while k <= last:
+        exponents.append(k)
+        k += gap
+    return top * np.array(dense + [2.0**-k for k in exponents])
+
+
+def power_of_two(x: float) -> float:
+    """The largest power of two that is not above ``x``."""
+    return float(2.0 ** math.floor(math.log2(x)))
+
+
+def take(
+    phi: Counted, h: Array, low: float, high: float, start: Array, unit: float,
+    grain: float,
+) -> Samples:  # fmt: skip
+    """Evaluate the ladder and the noise table."""
+    none = np.full_like(start, np.nan)
+    right = np.array([phi(t) if t <= high else none for t in h.tolist()])
+    left = np.array([phi(-t) if -t >= low else none for t in h.tolist()])
+    sigma = _sigma(phi, h, low, high, start, unit, grain)
+    return Samples(h, start, right, left, sigma, unit)
+
+
+def _odd_spacing(h: Array, grain: float) -> float:
+    """An odd multiple of ``grain``: with 2ᵏ, rounding errors would form a ramp."""
+    room = float(h[0]) / (128.0 * grain)
+    multiple = next((p for p in (107, 53, 23, 11, 5, 3) if p <= room), 1)
+    return multiple * grain
+
+
+def _sigma(
+    phi: Counted, h: Array, low: float, high: float, start: Array, unit: float,
+    grain: float,
+) -> Array:  # fmt: skip
+    spacing = _odd_spacing(h, grain)
+    known = np.full(len(start), np.nan)
+    for first in (-TABLE, 0, -2 * TABLE):
+        last = first + 2 * TABLE
+        if first * spacing < low or last * spacing > high or np.isfinite(known).all():
+            continue
+        values = np.array([phi(i * spacing) for i in range(first, last + 1)])
+        with np.errstate(all="ignore"):
+            sigma = noise_.table(values)
+        known = np.where(np.isfinite(known), known, sigma)
+        if not np.isfinite(start[~np.isfinite(known)]).any():
+            break
+    sigma = known
+    floor = 0.6 * unit * np.abs(start)
+    out: Array = np.fmax(np.where(np.isfinite(sigma), sigma, 0.0), floor)
+    return out

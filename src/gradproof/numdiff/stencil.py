@@ -1,0 +1,112 @@
+"""Linear functionals that read a derivative off values at given steps.
+
+Everything here depends on the steps alone, never on a function, and is cached by the
+ratios of the steps, so that scaling t changes nothing but the final division.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from gradproof.numdiff.types import Array
+
+ODD_TERMS = 6  # t, t³, …, t¹¹
+SIDE_TERMS = 7  # 1, t, …, t⁷
+EVEN_TERMS = 5  # 1, |t|, t², …, t¹⁰
+
+
+def fornberg(nodes: Array, order: int = 1) -> Array:
+    """Weights w with Σ wᵢ f(nodesᵢ) ≈ f^(order)(0), exact on polynomials of the nodes.
+
+    Recursion of Fornberg, Math. Comp. 51 (1988), section 3, for arbitrary nodes.
+    """
+    n = len(nodes)
+    delta = np.zeros((order + 1, n))
+    delta[0, 0] = 1.0
+    c1 = 1.0
+    for i in range(1, n):
+        c2 = 1.0
+        for j in range(i):
+            c3 = nodes[i] - nodes[j]
+            c2 *= c3
+            if j == i - 1:
+                for k in range(min(i, order), 0, -1):
+                    delta[k, i] = (
+                        c1
+                        * (k * delta[k - 1, i - 1] - nodes[i - 1] * delta[k, i - 1])
+                        / c2
+                    )
+                delta[0, i] = -c1 * nodes[i - 1] * delta[0, i - 1] / c2
+            for k in range(min(i, order), 0, -1):
+                delta[k, j] = (nodes[i] * delta[k, j] - k * delta[k - 1, j]) / c3
+            delta[0, j] = nodes[i] * delta[0, j] / c3
+        c1 = c2
+    weights: Array = delta[order]
+    return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Fits of all windows k (steps k and smaller) and all orders p.
+
+    ``slope[k, p]`` maps data to the coefficient asked for, ``rest[k, p]`` data to
+    residuals, ``freedom[k, p]`` counts the latter's degrees of freedom (0: no fit).
+    """
+
+    slope: Array
+    rest: Array
+    freedom: Array
+
+
+def _family(nodes: Array, first: int, exponents: list[list[int]], weights: Array,
+            column: int) -> Family:  # fmt: skip
+    """``nodes`` are steps, largest first; the last ``len(nodes) − first`` stay in."""
+    n, orders = len(nodes), len(exponents)
+    slope = np.full((first, orders, n), np.nan)
+    rest = np.zeros((first, orders, n, n))
+    freedom = np.zeros((first, orders))
+    for k in range(first):
+        y = nodes[k:] / nodes[k]
+        for p, powers in enumerate(exponents):
+            if n - k <= len(powers):
+                break
+            w = weights[k:]
+            q, r = np.linalg.qr(y[:, None] ** np.array(powers) * w[:, None])
+            e = np.zeros(len(powers))
+            e[column] = 1.0
+            slope[k, p] = 0.0
+            slope[k, p, k:] = np.linalg.solve(r.T, e) @ q.T * w / nodes[k]
+            rest[k, p, k:, k:] = np.eye(n - k) - (q @ q.T) * w / w[:, None]
+            freedom[k, p] = n - k - len(powers)
+    return Family(slope, rest, freedom)
+
+
+@lru_cache(maxsize=64)
+def odd(ratios: tuple[float, ...]) -> Family:
+    """Slope at 0 from (φ(h)−φ(−h))/2; the terms are t, t³, …, t^(2p+1)."""
+    x = np.array(ratios)
+    powers = [[2 * j + 1 for j in range(p + 1)] for p in range(ODD_TERMS)]
+    return _family(x, len(x), powers, np.ones(len(x)), 0)
+
+
+@lru_cache(maxsize=64)
+def kink(ratios: tuple[float, ...]) -> Family:
+    """Half the slope jump at 0 from (φ(h)+φ(−h))/2, and φ(0) as the last datum.
+
+    The terms are 1, |t|, t², t⁴, …, t^(2p+2).
+    """
+    x = np.array([*ratios, 0.0])
+    powers = [[0, 1, *range(2, 2 * p + 3, 2)] for p in range(EVEN_TERMS)]
+    weights = np.append(np.ones(len(ratios)), np.sqrt(0.5))
+    return _family(x, len(ratios), powers, weights, 1)
+
+
+@lru_cache(maxsize=64)
+def side(ratios: tuple[float, ...]) -> Family:
+    """Slope at 0 from φ(h) on one side, and φ(0) as the last datum; terms 1 … t^(q+1)."""
+    x = np.array([*ratios, 0.0])
+    powers = [list(range(q + 2)) for q in range(SIDE_TERMS)]
+    return _family(x, len(ratios), powers, np.ones(len(x)), 1)
