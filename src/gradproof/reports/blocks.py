@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gradproof.reports import words
 from gradproof.reports.numbers import column, count, plural, small, together
 from gradproof.reports.page import Page, Piece, cells
@@ -23,6 +25,8 @@ STYLES = {
 }
 UNDECIDED_STYLE = "bold magenta"
 _HELP = "bold green"
+# A coordinate, with its value or without: "x[3]", "cfg['w'][0, 1].real = 0.0".
+_PLACE = re.compile(r"[^\s\[]+(\[[^\]]*\])*[.\w]*( = \S+)?")
 
 
 def source_of(record: Record) -> Source:
@@ -148,9 +152,19 @@ def one_line(page: Page, finding: Finding) -> None:
     page.put(Piece(f"{kind(finding)}: ", STYLES[finding.severity]), text)
 
 
+def _where(where: str) -> str:
+    """`` at x[3] = 0.0``, `` of y[1] by x[3]``, `` for most outputs``; "" for no place."""
+    if not where:
+        return ""
+    if " by " in where:
+        return words.OF_WHERE.format(where=where)
+    place = _PLACE.fullmatch(where)
+    return (words.AT_WHERE if place else words.FOR_WHERE).format(where=where)
+
+
 def undecided_headline(name: str, block: Undecided) -> str:
     """What has no answer, in one sentence that is true on its own."""
-    at = words.AT_WHERE.format(where=block.where) if block.where else ""
+    at = _where(block.where)
     template = words.UNDECIDED.get(block.reason, words.UNDECIDED_OTHERWISE)
     text = template.format(name=name, at=at)
     if block.count > 1:

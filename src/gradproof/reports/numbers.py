@@ -36,7 +36,7 @@ def _decimals(values: tuple[float, ...], bar: float) -> int:
     """Digits after the point that ``bar`` supports, at most those of a float64."""
     top = max((_exponent(v) for v in values if math.isfinite(v) and v != 0), default=0)
     if math.isfinite(bar) and bar > 0:
-        wanted = -_exponent(bar)
+        wanted = -int(f"{bar:.1e}".partition("e")[2])  # as the bar itself is printed
     elif bar == 0:
         wanted = _MOST_DIGITS - 4 - top
     else:

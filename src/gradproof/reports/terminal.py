@@ -71,9 +71,15 @@ def summary(record: Record) -> str:
     return "; ".join(parts)
 
 
+def passed_line(record: Record) -> str:
+    """``PASS``, the name, the inputs, and what the PASS is worth."""
+    worth = summary(record) or words.NO_LIMIT
+    return "  ".join(filter(None, (f"PASS {record.name}", record.inputs, worth)))
+
+
 def _passed(page: Page, record: Record, *, verbose: bool) -> None:
-    line = "  ".join(filter(None, (record.inputs, summary(record) or words.NO_LIMIT)))
-    page.put(Piece("PASS", _PASS), f" {record.name}  {line}")
+    line = passed_line(record)
+    page.put(Piece("PASS", _PASS), line.removeprefix("PASS"))
     shown = [f for f in ordered(record) if verbose or not f.allowed]
     for finding in shown:
         if finding.severity is Severity.NOTE and not verbose:

@@ -21,7 +21,6 @@ IS_EXPECTED = "{place} is {got}, expected {expected} ± {bar}"
 
 MORE_FINDINGS = "and {more}; the verbose report shows them"
 
-PASS_ALONE = "PASS {name}"
 SEEN = "relative errors seen if ≥ {limits}"
 NO_LIMIT = "no limit of detection was measured"
 LIMIT = "{value} ({structure})"
@@ -45,7 +44,7 @@ UNDECIDED = {
     "resolve": "`{name}` was not seen as sharply as asked{at}",
 }
 UNDECIDED_OTHERWISE = "`{name}` has no answer{at}"
-AT_WHERE = " at {where}"
+AT_WHERE, OF_WHERE, FOR_WHERE = " at {where}", " of {where}", " for {where}"
 ENTRIES = " ({entries})"
 
 # Verbose.
@@ -75,3 +74,13 @@ NEEDS_REPORT = (
     "{what} needs {missing}, which cannot be imported here; "
     "install it with: pip install 'gradproof[report]'"
 )
+
+# Files.
+NOT_JSON = "This is no report of gradproof: not JSON ({error})."
+NOT_A_REPORT = "This is JSON, but no report of gradproof; `report.to_json` writes one."
+OTHER_SCHEMA = (
+    "This report has schema {found} and this gradproof reads schema {known}; "
+    "open it with the gradproof that wrote it, or make it again."
+)
+DAMAGED = "This report of gradproof is damaged and cannot be read ({error!r})."
+NOT_ONE_RECORD = "Expected a file with one record but it holds {count}; use `load`."
