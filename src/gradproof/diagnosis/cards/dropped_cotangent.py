@@ -1,0 +1,92 @@
+"""The backward never uses ȳ, or has a term that does not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.diagnosis.card import COTANGENT, Card, Match
+from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.words import ORDINARY, gradient_of
+from gradproof.space import Leaf, Matrix
+from gradproof.verdict import Linearity, Severity
+
+
+def _match(look: Look) -> Match | None:
+    lin = look.linearity
+    if lin is None or lin.zero is None or not np.any(lin.zero != 0):
+        return None
+    broken = _broken_leaves(look, lin)
+    whole = [
+        leaf
+        for leaf in broken
+        if np.array_equal(lin.zero[leaf.slice], lin.once[leaf.slice])
+        and (lin.scaled is None or _same(lin.scaled, lin.once, leaf.slice))
+    ]
+    if whole and len(whole) == len(broken):
+        several = len(look.leaves) > len(whole)
+        of = f" in {gradient_of(a.path for a in whole)}" if several else ""
+        return Match(
+            f"{look.name} ignores its cotangent{of}",
+            ("vjp(0·ȳ) = vjp(ȳ) = vjp(-4·ȳ), bit for bit; a vjp is linear in ȳ",),
+            note=ORDINARY["ones"] + ", where this backward is right",
+            help="multiply by the cotangent",
+            repaired=_times(look),
+            agreed="ȳ ⊙ x̄",
+            new="grad_output * {old}",
+            facts=("unread-cotangent",),
+        )
+    if not _affine(lin):
+        return None
+    size = float(np.abs(lin.zero).max())
+    return Match(
+        f"{look.name} has a term that ignores the cotangent",
+        (
+            f"vjp(0) is not 0 (up to {size:.3g}), and vjp(ȳ) - vjp(0) is linear in ȳ: "
+            "one term never meets ȳ",
+        ),
+        note="a one-hot or constant ȳ can hide this, and so can `y.sum().backward()`",
+        help="multiply every term by the cotangent (or by the sum of it that is due)",
+        facts=("unread-cotangent",),
+    )
+
+
+def _broken_leaves(look: Look, lin: Linearity) -> list[Leaf]:
+    assert lin.zero is not None
+    return [a for a in look.leaves if np.any(lin.zero[a.slice] != 0)]
+
+
+def _same(a: np.ndarray, b: np.ndarray, where: slice) -> bool:
+    return bool(np.array_equal(a[where], b[where]))
+
+
+def _affine(lin: Linearity) -> bool:
+    """Whether vjp(ȳ) − vjp(0) is linear."""
+    assert lin.zero is not None
+    if lin.scaled is None or lin.both is None or lin.other is None:
+        return False
+    room = abs(lin.factor) * lin.slack + 1e-9 * np.abs(lin.zero)
+    scaled = np.abs(lin.scaled - lin.zero - lin.factor * (lin.once - lin.zero))
+    both = np.abs(lin.both + lin.zero - lin.once - lin.other)
+    return bool(np.all(scaled <= room) and np.all(both <= room))
+
+
+def _times(look: Look) -> tuple[Matrix, ...]:
+    """x̄ ⊙ ȳ, for outputs of the input's own shape; or times the one scalar output."""
+    out = []
+    for panel in look.panels:
+        repaired = panel.got.copy()
+        m, n = look.evidence.codomain.size, look.evidence.domain.size
+        if panel.rows is not None:
+            cotangents = np.eye(m)[panel.rows]
+        else:
+            assert panel.cotangents is not None
+            cotangents = panel.cotangents
+        if m == n:
+            repaired = repaired * cotangents[:, panel.cols]
+        elif m == 1:
+            repaired = repaired * cotangents
+        out.append(repaired)
+    return tuple(out)
+
+
+CARD = Card("dropped-cotangent", Severity.ERROR, 100, _match, layers=(COTANGENT,))

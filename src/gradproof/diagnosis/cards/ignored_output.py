@@ -1,0 +1,78 @@
+"""The cotangent of one of several outputs is never used."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.diagnosis.algebra import AMPLIFY, zero_got
+from gradproof.diagnosis.card import COTANGENT, FIRST, Card, Match
+from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.words import joined
+from gradproof.space import Leaf
+from gradproof.verdict import Severity
+
+
+def _match(look: Look) -> Match | None:
+    if len(look.evidence.codomain) < 2:
+        return None
+    if look.layer == COTANGENT:
+        return _only_together(look)
+    ignored = _ignored(look)
+    if not ignored:
+        return None
+    paths = joined(a.path for a in ignored)
+    return Match(
+        f"{look.name} ignores the cotangent of the output {paths}",
+        (f"vjp is 0 for a cotangent in {paths} alone, where the derivative is not",),
+        note="a loss that uses the other outputs only is right",
+        help=f"add what the cotangent of {paths} contributes",
+        facts=("unread-cotangent",),
+    )
+
+
+def _ignored(look: Look) -> tuple[Leaf, ...]:
+    """Outputs whose rows are all 0, if that is all that is wrong."""
+    if look.block is None or not look.block.bad.any():
+        return ()
+    out = []
+    for leaf in look.evidence.codomain:
+        rows = look.block.below(leaf)
+        if rows.bad.any():
+            if not zero_got(rows).all():
+                return ()
+            out.append(leaf)
+    every = Look.at(look.evidence).block
+    # An output that some other input does hear is not ignored.
+    return tuple(a for a in out if every is not None and zero_got(every.below(a)).all())
+
+
+def _only_together(look: Look) -> Match | None:
+    """Right for each output alone, but together one of them wins (if/elif)."""
+    lin, whole = look.linearity, look.block
+    if lin is None or whole is None or not look.whole or lin.broken() != ("additive",):
+        return None
+    if whole.bad.any():
+        return None
+    for leaf in look.evidence.codomain:
+        kept = np.where(_mask(look, leaf), 0.0, lin.cotangent)
+        made, error = kept @ whole.want, np.abs(kept) @ whole.bound
+        room = error + AMPLIFY * lin.slack
+        if np.all(np.abs(lin.once - made) <= room):
+            return Match(
+                f"{look.name} ignores the cotangent of the output {leaf.path} when the "
+                "others have one too",
+                ("right for each output alone; for all at once "
+                 f"x̄ is what it would be without {leaf.path}",),
+                note="tests that differentiate one output at a time pass",
+                help="add the contributions of all outputs (no `elif` between them)",
+            )  # fmt: skip
+    return None
+
+
+def _mask(look: Look, leaf: Leaf) -> np.ndarray:
+    out = np.zeros(look.evidence.codomain.size, bool)
+    out[leaf.slice] = True
+    return out
+
+
+CARD = Card("ignored-output", Severity.ERROR, 92, _match, layers=(COTANGENT, FIRST))

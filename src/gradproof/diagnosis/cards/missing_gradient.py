@@ -1,0 +1,38 @@
+"""None or zeros for an input that has a gradient."""
+
+from __future__ import annotations
+
+from gradproof.diagnosis.algebra import zero_got
+from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.words import joined
+from gradproof.space import Leaf
+from gradproof.verdict import Severity
+
+
+def _match(look: Look) -> Match | None:
+    absent = [a for a in look.wrong_leaves if _nothing(look, a)]
+    if not absent:
+        return None
+    none = {r.path for r in look.evidence.form.returned if r.is_none}
+    none |= set(look.evidence.form.unused)
+    paths = [a.path for a in absent]
+    what = "None" if set(paths) <= none else "zeros"
+    cuts = look.evidence.form.cuts
+    return Match(
+        f"{look.name} returns {what} for {joined(paths)}, which has a gradient"
+        if len(paths) == 1
+        else f"{look.name} returns {what} for {joined(paths)}, which have gradients",
+        tuple(f"x̄ is {what} for {p}; the derivative is not 0" for p in paths)
+        + tuple(f"the graph is cut at {cut}" for cut in cuts),
+        note="a parameter without gradient is skipped by the optimiser in silence",
+        help=f"return the gradient of {joined(paths)}",
+        paths=tuple(paths),
+    )
+
+
+def _nothing(look: Look, leaf: Leaf) -> bool:
+    return all(zero_got(p.within(leaf)).all() for p in look.panels)
+
+
+CARD = Card("missing-gradient", Severity.ERROR, 90, _match)

@@ -1,0 +1,21 @@
+"""An input or saved tensor is changed without a mark."""
+
+from __future__ import annotations
+
+from gradproof.diagnosis.card import WAYS, Card
+from gradproof.diagnosis.reported import Told, told
+from gradproof.verdict import Severity
+
+_TOLD = Told(
+    headline="{name} changes {subjects} without saying so",
+    note="the values that other operations saved are silently replaced",
+    help="work on a copy, or declare it in forward: `ctx.mark_dirty(x)`",
+)
+
+CARD = Card(
+    "mutated-input",
+    Severity.ERROR,
+    53,
+    told("mutated-input", _TOLD),
+    layers=(WAYS,),
+)

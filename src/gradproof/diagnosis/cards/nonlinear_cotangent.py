@@ -1,0 +1,58 @@
+"""The backward uses ȳ other than linearly."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.diagnosis.card import COTANGENT, Card, Match
+from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.words import ORDINARY, number
+from gradproof.verdict import Linearity, Severity
+
+_LAWS = {
+    "zero": "vjp(0) is not 0",
+    "homogeneous": "vjp(k·ȳ) is not k·vjp(ȳ)",
+    "additive": "vjp(ȳ₁ + ȳ₂) is not vjp(ȳ₁) + vjp(ȳ₂)",
+}
+
+
+def _match(look: Look) -> Match | None:
+    lin = look.linearity
+    if lin is None or not lin.broken():
+        return None
+    how, evidence = _how(lin)
+    return Match(
+        f"{look.name} is not linear in its cotangent{how}",
+        tuple(_LAWS[law] for law in lin.broken()) + evidence,
+        note=ORDINARY["one-hot"] + ", nor can one with ȳ = 1",
+        help="let the cotangent enter once, as a factor; leave scaling, clipping and "
+        "signs to the optimiser",
+    )
+
+
+def _how(lin: Linearity) -> tuple[str, tuple[str, ...]]:
+    """What kind of use, told by how vjp grows with ȳ."""
+    for got, k in ((lin.scaled, lin.factor), (lin.large, lin.large_factor)):
+        if got is None:
+            continue
+        live = np.abs(lin.once) > 4 * lin.slack
+        if not live.any():
+            continue
+        growth = got[live] / lin.once[live]
+        for text, due in ((": it is used twice", k * k), (": only its size is", abs(k)),
+                          (": only its sign is", float(np.sign(k)))):  # fmt: skip
+            if due != k and np.allclose(growth, due, rtol=1e-5, atol=0):
+                return text, (f"vjp({number(k)}·ȳ) = {number(due)}·vjp(ȳ)",)
+    if lin.large is not None:
+        live = np.abs(lin.once) > 4 * lin.slack
+        if live.any():
+            most = float(np.max(np.abs(lin.large[live] / lin.once[live])))
+            if most < 0.5 * lin.large_factor:
+                fact = f"vjp({number(lin.large_factor)}·ȳ) is at most {number(most)}·vjp(ȳ)"
+                return ": large values are clipped or rescaled", (fact,)
+    if lin.broken() == ("additive",):
+        return ": cotangents act on one another", ()
+    return "", ()
+
+
+CARD = Card("nonlinear-cotangent", Severity.ERROR, 10, _match, layers=(COTANGENT,))

@@ -1,0 +1,24 @@
+"""The answer depends on which inputs require grad."""
+
+from __future__ import annotations
+
+from gradproof.diagnosis.card import WAYS, Card
+from gradproof.diagnosis.reported import Told, told
+from gradproof.verdict import Severity
+
+_TOLD = Told(
+    headline="{name} answers differently with {ways}",
+    raised="{name} raises with {ways}",
+    note="tests let every input require grad; a frozen layer or a first layer does not",
+    help="compute each gradient under its own `ctx.needs_input_grad[i]`, and "
+    "save what the other gradients need",
+    facts=("needs-input-grad",),
+)
+
+CARD = Card(
+    "subset-dependent",
+    Severity.ERROR,
+    48,
+    told("subset-dependent", _TOLD),
+    layers=(WAYS,),
+)

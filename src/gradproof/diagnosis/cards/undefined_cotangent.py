@@ -1,0 +1,23 @@
+"""The backward breaks or errs when an output is unused."""
+
+from __future__ import annotations
+
+from gradproof.diagnosis.card import WAYS, Card
+from gradproof.diagnosis.reported import Told, told
+from gradproof.verdict import Severity
+
+_TOLD = Told(
+    headline="{name} answers differently with {ways}",
+    raised="{name} raises with {ways}",
+    note="a loss that uses every output hides this",
+    help="treat a missing cotangent as zeros: test each for None, or leave "
+    "`ctx.set_materialize_grads` on",
+)
+
+CARD = Card(
+    "undefined-cotangent",
+    Severity.ERROR,
+    50,
+    told("undefined-cotangent", _TOLD),
+    layers=(WAYS,),
+)

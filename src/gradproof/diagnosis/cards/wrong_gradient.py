@@ -1,0 +1,39 @@
+"""The last resort: wrong, and no known mistake explains it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.words import gradient_of, number
+from gradproof.verdict import Severity
+
+
+def _match(look: Look) -> Match | None:
+    paths = [a.path for a in look.wrong_leaves] or [a.path for a in look.leaves]
+    wrong, total = look.counts
+    evidence = []
+    if wrong:
+        evidence.append(f"{wrong} of {total} measured entries are wrong")
+    ratios = _ratios(look)
+    if ratios:
+        evidence.append(f"x̄ / expected lies between {ratios[0]} and {ratios[1]}")
+    return Match(
+        f"{look.name} returns a wrong value for {gradient_of(paths)}",
+        tuple(evidence),
+    )
+
+
+def _ratios(look: Look) -> tuple[str, str] | None:
+    found = []
+    for p in look.panels:
+        live = p.bad & (np.abs(p.want) > 8 * p.slack) & np.isfinite(p.got)
+        found.append(p.got[live] / p.want[live])
+    every = np.concatenate(found) if found else np.zeros(0)
+    if len(every) < 2:
+        return None
+    return number(float(every.min())), number(float(every.max()))
+
+
+CARD = Card("wrong-gradient", Severity.ERROR, -100, _match)

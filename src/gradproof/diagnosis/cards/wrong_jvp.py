@@ -1,0 +1,22 @@
+"""The forward-mode rule disagrees."""
+
+from __future__ import annotations
+
+from gradproof.diagnosis.card import WAYS, Card
+from gradproof.diagnosis.reported import Told, told
+from gradproof.verdict import Severity
+
+_TOLD = Told(
+    headline="the jvp of {name} disagrees with the derivative",
+    raised="the jvp of {name} raises",
+    note="reverse mode never runs it",
+    help="derive jvp as J·ẋ from the forward, with the same factors that backward uses",
+)
+
+CARD = Card(
+    "wrong-jvp",
+    Severity.ERROR,
+    42,
+    told("wrong-jvp", _TOLD),
+    layers=(WAYS,),
+)

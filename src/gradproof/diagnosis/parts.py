@@ -1,0 +1,102 @@
+"""Wrong on a named part of an input or output, right elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradproof.diagnosis.algebra import Ratio, ratio
+from gradproof.diagnosis.card import Bools
+from gradproof.diagnosis.look import Look, Panel
+from gradproof.diagnosis.slices import Named, Sets, call, named
+from gradproof.space import Leaf, Mask, Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Columns of one input leaf that are off by one constant."""
+
+    where: str
+    columns: Mask  # over the coordinates of the domain
+    ratio: Ratio
+
+    def repaired(self, look: Look, factor: float) -> tuple[Matrix, ...]:
+        """x̄ with the part multiplied by ``factor``."""
+        return tuple(
+            p.got * np.where(self.columns[p.cols], factor, 1.0)[None, :]
+            for p in look.panels
+        )
+
+
+def wrong_columns(look: Look) -> Mask:
+    """Coordinates of the domain where some entry of the gradient is wrong."""
+    out = np.zeros(look.evidence.domain.size, bool)
+    for p in look.panels:
+        out[p.cols[p.bad.any(axis=0)]] = True
+    return out
+
+
+def known_columns(look: Look) -> Mask:
+    """Coordinates of the domain where some entry was measured."""
+    out = np.zeros(look.evidence.domain.size, bool)
+    for p in look.panels:
+        out[p.cols[p.ok.any(axis=0)]] = True
+    return out
+
+
+def elements(leaf: Leaf, coordinates: Mask) -> Sets:
+    """A mask over coordinates as one over the elements of a leaf, in its shape."""
+    mine = coordinates[leaf.slice].reshape(leaf.view_shape)
+    return np.asarray(mine.any(axis=-1)) if leaf.is_complex else mine
+
+
+def name_part(leaf: Leaf, coordinates: Mask) -> Named | None:
+    """The name of the elements of a leaf that are in the mask."""
+    return named(elements(leaf, coordinates))
+
+
+def constant_part(look: Look) -> Part | None:
+    """The wrong columns, if they have one name and one ratio, and the rest is right."""
+    if len(look.wrong_leaves) != 1:
+        return None
+    leaf = look.wrong_leaves[0]
+    wrong = wrong_columns(look)
+    found = name_part(leaf, wrong)
+    if found is None or found.kind == "all":
+        return None
+    masks: list[Bools] = [
+        np.broadcast_to(wrong[p.cols], p.got.shape) for p in look.panels
+    ]
+    constant = ratio(look.panels, masks)
+    if constant is None:
+        return None
+    return Part(call(leaf.path, found), wrong, constant)
+
+
+def extents(look: Look) -> list[tuple[str, int]]:
+    """Sizes that a factor may be: of axes, of leaves, of the batch."""
+    out: dict[int, str] = {}
+    e = look.evidence
+    for leaf in (*e.domain, *e.codomain):
+        for axis, n in enumerate(leaf.shape):
+            out.setdefault(n, f"{leaf.path}.shape[{axis}]")
+    for leaf in (*e.domain, *e.codomain):
+        count = leaf.size // (2 if leaf.is_complex else 1)
+        out.setdefault(count, f"{leaf.path}.numel()")
+        for axis, n in enumerate(leaf.shape):
+            if n:
+                out.setdefault(
+                    count // n, f"{leaf.path}.numel() / {leaf.path}.shape[{axis}]"
+                )
+    for n in e.extents:
+        out.setdefault(n, "an extent")
+    return [(name, n) for n, name in out.items()]
+
+
+def cotangents_of(panel: Panel, size: int) -> Matrix:
+    """The cotangents of a panel's rows as a matrix (rows, m)."""
+    if panel.rows is not None:
+        return np.asarray(np.eye(size)[panel.rows])
+    assert panel.cotangents is not None
+    return panel.cotangents

@@ -1,0 +1,81 @@
+"""What a card may ask for, as data; whoever runs the user's code answers by ``key``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from gradproof.space import Vector
+
+Coordinates: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """One vjp at another point. Answer: a ``Probe``."""
+
+    key: str
+    x: Vector
+    ybar: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A part of the Jacobian at the same point. Answer: a ``verdict.Block``."""
+
+    key: str
+    rows: Coordinates
+    cols: Coordinates
+
+
+@dataclass(frozen=True, eq=False)
+class BlockAt:
+    """A part of the Jacobian at another point. Answer: a ``verdict.Block``."""
+
+    key: str
+    x: Vector
+    rows: Coordinates
+    cols: Coordinates
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """The plain vjp with only these input leaves requiring grad. Answer: x̄."""
+
+    key: str
+    leaves: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Indices:
+    """The Jacobian when an integer input has (no) duplicates. Answer: a ``verdict.Block``."""
+
+    key: str
+    path: str
+    unique: bool = True
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """The Jacobian of the same call with one setting changed. Answer: a ``verdict.Block``.
+
+    ``setting`` is an argument and its value, e.g. "training=False".
+    """
+
+    key: str
+    setting: str
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The plain vjp with the generator set back to where the forward began.
+
+    Answer: x̄ for the cotangent of the first probe.
+    """
+
+    key: str
+
+
+Request: TypeAlias = At | Block | BlockAt | Frozen | Indices | Neighbour | Replay
