@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gradproof.checks import gradient, history, linearity, overflow, sampled
-from gradproof.checks import settings, ways, worth
+from gradproof.checks import (
+    gradient,
+    history,
+    linearity,
+    overflow,
+    sampled,
+    settings,
+    ways,
+    worth,
+)
 from gradproof.checks.gradient import Compared
 from gradproof.checks.rounding import own_rounding
 from gradproof.diagnosis import diagnose
@@ -25,6 +32,7 @@ from gradproof.verdict import (
     Evidence,
     Finding,
     Form,
+    Limit,
     Probe,
     Record,
     Severity,
@@ -431,12 +439,11 @@ def _answer(
 
 
 def _block_at(
-    run: _Run, rule: Rule, x: Vector, rows: Sequence[int], cols: Sequence[int]
+    run: _Run, rule: Rule, x: Vector, rows: np.ndarray, cols: np.ndarray
 ) -> Block:
     oracle = best(rule.primal, x)
-    r, c = np.asarray(rows, dtype=np.int64), np.asarray(cols, dtype=np.int64)
-    implied, own = gradient.implied_rows(rule, x, r, run.rng)
-    return gradient.measured(oracle, r, c, implied, own, "thorough")
+    implied, own = gradient.implied_rows(rule, x, rows, run.rng)
+    return gradient.measured(oracle, rows, cols, implied, own, "thorough")
 
 
 def _concluded(
@@ -455,7 +462,7 @@ def _concluded(
 ) -> Record:
     """Verdict, limits and what was not asked."""
     if found is None:
-        evidence, findings = evidence, diagnose(evidence).findings
+        findings = diagnose(evidence).findings
     findings = tuple(
         replace(f, allowed=f.slug in options.allow or f.slug in rule.source.allow)
         for f in findings
@@ -514,7 +521,7 @@ def _outside(path: str) -> Undecided:
 
 
 def _too_coarse(
-    options: Options, evidence: Evidence, limits: tuple[worth.Limit, ...]
+    options: Options, evidence: Evidence, limits: tuple[Limit, ...]
 ) -> tuple[Undecided, ...]:
     if not limits:
         return ()

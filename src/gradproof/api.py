@@ -1,0 +1,341 @@
+"""The Python doors: check, assert_gradient and the drop-ins; Report = Record + rendering."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradproof import adapters, diagnosis
+from gradproof.adapters import signatures
+from gradproof.errors import GradientMismatch, GradproofError, UsageError
+from gradproof.proof import WHOLE_SECONDS, Options, prove
+from gradproof.reports import terminal
+from gradproof.rule import Rule
+from gradproof.samples import Described, Drawn, draw, guess
+from gradproof.verdict import Block, Finding, Limit, Record, Verdict
+
+
+class Report:
+    """One record, with its renderings. ``print(report)`` is the terminal report."""
+
+    def __init__(self, record: Record, *, leaf_inputs: Any = None) -> None:
+        """Wrap ``record``; ``leaf_inputs`` are the inputs it was made of, for saving."""
+        self.record = record
+        self.inputs = leaf_inputs
+
+    @property
+    def verdict(self) -> Verdict:
+        """PASS, FAIL or UNDECIDED."""
+        return self.record.verdict
+
+    @property
+    def ok(self) -> bool:
+        """Whether the verdict is PASS."""
+        return self.record.verdict is Verdict.PASS
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found, the leading one first."""
+        return self.record.findings
+
+    @property
+    def detection_limit(self) -> dict[str, float]:
+        """The relative error that would have been seen, by structure of error."""
+        return {limit.structure: limit.value for limit in self.record.limits}
+
+    @property
+    def jacobians(self) -> dict[tuple[str, str], Jacobians]:
+        """Implied and measured Jacobians by (output, input), where they were formed.
+
+        Shape of each array: (entries of the output, entries of the input).
+        """
+        evidence = self.record.evidence
+        if evidence is None or evidence.block is None or not evidence.block.whole:
+            return {}
+        return {
+            (out.path, leaf.path): Jacobians(evidence.block, out.slice, leaf.slice)
+            for out in evidence.codomain
+            for leaf in evidence.domain
+        }
+
+    def __str__(self) -> str:
+        """The terminal report, without colour."""
+        return terminal.render(self.record)
+
+    def __repr__(self) -> str:
+        """One line: what, and the verdict."""
+        return f"<gradproof.Report {self.record.name}: {self.record.verdict}>"
+
+    def render(
+        self, *, verbose: bool = False, colour: bool = False, ascii: bool = False
+    ) -> str:
+        """The terminal report, with more of it, in colour, or in ASCII."""
+        return terminal.render(self.record, verbose=verbose, colour=colour, ascii=ascii)
+
+    def _repr_html_(self) -> str:
+        html = importlib.import_module("gradproof.reports.html")
+        return str(html.fragment(self.record))
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The whole record as JSON; written to ``path`` where one is given."""
+        json = importlib.import_module("gradproof.reports.json")
+        text = str(json.to_json(self.record))
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """One self-contained page (needs the ``report`` extra)."""
+        html = importlib.import_module("gradproof.reports.html")
+        text = str(html.render(self.record))
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def plot(self) -> Any:
+        """The curves as a matplotlib figure (needs the ``report`` extra)."""
+        figures = importlib.import_module("gradproof.reports.figures")
+        return figures.draw(self.record)
+
+
+class Jacobians:
+    """One output by one input: ``implied`` by the rule, ``numerical`` ± ``bar``."""
+
+    def __init__(self, block: Block, rows: slice, cols: slice) -> None:
+        """Views on one block of the whole Jacobian."""
+        self.implied = block.implied[rows, cols]
+        self.numerical = block.value[rows, cols]
+        self.bar = block.bar[rows, cols]
+        self.bound = block.bound[rows, cols]
+        self.wrong = block.wrong[rows, cols]
+
+
+def check(
+    fn: Any,
+    inputs: Any = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    vjp: Callable[..., Any] | None = None,
+    gradient: Callable[..., Any] | None = None,
+    jacobian: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    surrogate: Callable[..., Any] | None = None,
+    reset: Callable[[], Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 0,
+    tolerate: float = 0.0,
+    resolve: float | None = None,
+    orders: int = 1,
+    allow: str | Iterable[str] = (),
+    ways: bool = True,
+    budget: float | None = None,
+    name: str | None = None,
+    reproduce: str = "",
+) -> Report:
+    """Prove the derivative that ``fn`` carries right or wrong, at ``inputs``.
+
+    Args:
+        fn: a ``torch.autograd.Function`` subclass (its ``apply`` is used), a function, a
+            bound ``apply``, an ``nn.Module`` (its parameters are checked too), a
+            ``torch.library.custom_op``; or the forward of a raw pair (with ``vjp=``).
+        inputs: a tensor or array, or a tuple of arguments (nested tuples, lists and
+            dicts are looked into), or descriptions made with ``gradproof.arg``. Tensors
+            that require grad are checked; if none does, every floating-point one is.
+            None: guessed from the signature.
+        kwargs: keyword arguments of ``fn``, passed through.
+        vjp: ``vjp(grad_output, *inputs)`` for a raw pair; returns x̄ for each input.
+        gradient: ``gradient(*inputs)`` of a scalar ``fn``, in place of ``vjp``.
+        jacobian: ``jacobian(*inputs)`` of a raw ``fn``, in place of ``vjp``.
+        reference: a plain implementation of the same function, as one more witness.
+        surrogate: the function that the backward is meant to differentiate.
+        reset: called before every forward (to clear a warm start or a cache).
+        sizes: extents of the symbols in described inputs.
+        seed: makes the run repeatable to the bit.
+        tolerate: relative error that is acceptable.
+        resolve: relative error that must have been visible, else UNDECIDED.
+        orders: 2 also proves the backward's own derivative.
+        allow: slugs of findings, or of reasons to be undecided, that are intended.
+        ways: whether to ask in every way that the framework might.
+        budget: seconds that the whole Jacobian may take, as planned beforehand.
+        name: how to call it in the report.
+        reproduce: the command that repeats the run, for the report.
+
+    Returns:
+        A report; a wrong gradient is a verdict, never an exception.
+
+    Raises:
+        UsageError: the question cannot be asked (the message says why and what to do).
+    """
+    options = Options(
+        seed=_seed(seed),
+        tolerate=_share(tolerate, "tolerate"),
+        resolve=None if resolve is None else _share(resolve, "resolve"),
+        orders=_orders(orders),
+        allow=_allowed(allow),
+        ways=ways,
+        seconds=WHOLE_SECONDS if budget is None else _share(budget, "budget"),
+    )
+    pair = {"vjp": vjp, "gradient": gradient, "jacobian": jacobian}
+    given = {key: value for key, value in pair.items() if value is not None}
+    if len(given) > 1:
+        raise UsageError(
+            f"{' and '.join(f'{k}=' for k in given)} were both given, and one rule "
+            "was expected; keep the one that you want checked"
+        )
+    more: dict[str, Any] = {
+        "reference": reference,
+        "surrogate": surrogate,
+        "reset": reset,
+        "name": name,
+        **given,
+    }
+    if inputs is None:
+        rule, record_inputs, notes = _guessed(fn, kwargs, more, seed)
+    else:
+        actual, extra = _actual(inputs, kwargs, sizes, seed)
+        rule = adapters.adapt(fn, actual, extra, **more)
+        record_inputs, notes = (actual, extra), ()
+    record = prove(rule, options)
+    described = adapters.describe_inputs(record_inputs[0], record_inputs[1])
+    record = replace(
+        record,
+        inputs=described,
+        notes=(*notes, *record.notes),
+        reproduce=reproduce,
+    )
+    return Report(record, leaf_inputs=record_inputs)
+
+
+def _seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise UsageError(
+            f"seed={seed!r} was given, and an integer of 0 or more expected"
+        )
+    return int(seed)
+
+
+def _share(number: Any, what: str) -> float:
+    if isinstance(number, bool) or not isinstance(number, (int, float, np.floating)):
+        raise UsageError(f"{what}={number!r} was given, and a number was expected")
+    if not number >= 0 or not np.isfinite(number):
+        raise UsageError(f"{what}={number!r} was given, and 0 or more was expected")
+    return float(number)
+
+
+def _orders(orders: Any) -> int:
+    if orders not in (1, 2) or isinstance(orders, bool):
+        raise UsageError(f"orders={orders!r} was given, and 1 or 2 was expected")
+    return int(orders)
+
+
+def _allowed(allow: str | Iterable[str]) -> tuple[str, ...]:
+    words = (allow,) if isinstance(allow, str) else tuple(allow)
+    known = diagnosis.slugs()
+    for word in words:
+        if word not in known:
+            raise UsageError(
+                f"allow={word!r} was given, which is no finding that gradproof knows; "
+                f"did you mean {diagnosis.nearest(word)!r}?"
+            )
+    return words
+
+
+def _actual(
+    inputs: Any,
+    kwargs: Mapping[str, Any] | None,
+    sizes: Mapping[str, int] | None,
+    seed: int,
+) -> tuple[Any, dict[str, Any]]:
+    """Inputs as the framework's tensors: described ones are drawn and made real."""
+    extra = dict(kwargs or {})
+    one = isinstance(inputs, Described)
+    if one or (
+        isinstance(inputs, (tuple, list))
+        and any(isinstance(item, Described) for item in inputs)
+    ):
+        drawn = draw((inputs,) if one else tuple(inputs), dict(sizes or {}), seed)
+        actual, named = realise(drawn)
+        return actual, {**extra, **named}
+    if isinstance(inputs, dict) and any(
+        isinstance(item, Described) for item in inputs.values()
+    ):
+        keep = {k: v for k, v in inputs.items() if not isinstance(v, Described)}
+        todo = [v.named(k) for k, v in inputs.items() if isinstance(v, Described)]
+        actual, named = realise(draw(todo, dict(sizes or {}), seed))
+        if isinstance(actual, tuple) and actual:
+            named.update(zip([d.name for d in todo], actual, strict=False))
+        return (), {**extra, **keep, **named}
+    return inputs, extra
+
+
+def realise(drawn: Sequence[Drawn]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Drawn samples as the framework's tensors: positional ones, and keywords."""
+    return adapters.realise(drawn)
+
+
+def _guessed(
+    fn: Any, kwargs: Mapping[str, Any] | None, more: dict[str, Any], seed: int
+) -> tuple[Rule, tuple[Any, dict[str, Any]], tuple[str, ...]]:
+    """The first guess of inputs at which the forward runs and something depends on them."""
+    signature = signatures.signature(fn)
+    last: GradproofError | None = None
+    for described in guess(signature):
+        actual, named = realise(draw(described, {}, seed))
+        extra = {**dict(kwargs or {}), **named}
+        try:
+            rule = adapters.adapt(fn, actual, extra, **more)
+        except GradproofError as error:
+            last = last or error
+            continue
+        value = rule.primal.value(rule.primal.point).value
+        if value is None or not np.isfinite(value).all() or not value.any():
+            continue
+        text = "; ".join(str(d) for d in described)
+        return rule, (actual, extra), (f"inputs were guessed; choose with -i '{text}'",)
+    names = ", ".join(signature.parameters) or "none"
+    raise UsageError(
+        f"no inputs were given, and no guess of ({names}) made the forward run; "
+        "give them, e.g. -i 'x: f32[8, 64]' on the command line or inputs= in Python"
+    ) from last
+
+
+def assert_gradient(
+    fn: Any, inputs: Any = None, *, undecided: str = "raise", **options: Any
+) -> Report:
+    """Like ``check``, and raise unless the gradient is right.
+
+    Args:
+        fn: as for ``check``.
+        inputs: as for ``check``.
+        undecided: "raise" (an UNDECIDED raises too) or "skip" (it does not).
+        options: as for ``check``.
+
+    Raises:
+        GradientMismatch: an AssertionError with ``.report``.
+        UsageError: as for ``check``.
+    """
+    if undecided not in ("raise", "skip"):
+        raise UsageError(
+            f"undecided={undecided!r} was given, and 'raise' or 'skip' was expected"
+        )
+    report = check(fn, inputs, **options)
+    bad = report.verdict is Verdict.FAIL
+    if bad or (report.verdict is Verdict.UNDECIDED and undecided == "raise"):
+        raise GradientMismatch(report)
+    return report
+
+
+__all__ = [
+    "Finding",
+    "Jacobians",
+    "Limit",
+    "Report",
+    "assert_gradient",
+    "check",
+    "realise",
+]
