@@ -144,7 +144,7 @@ def _descriptions(draw):
             st.just(arg.mask("B", 2)),
         )
     )
-    return d.called(name, keyword=draw(st.booleans()))
+    return d.named(name, keyword=draw(st.booleans()))
 
 
 @settings(max_examples=150, deadline=None)

@@ -96,12 +96,12 @@ def within(thing: Any, low: float | None, high: float | None) -> Described:
 
 def named(thing: Any, name: str) -> Described:
     """An input under a name, passed by position."""
-    return _described(thing).called(name)
+    return _described(thing).named(name)
 
 
 def keyword(thing: Any, name: str) -> Described:
     """An input passed by keyword."""
-    return _described(thing).called(name, keyword=True)
+    return _described(thing).named(name, keyword=True)
 
 
 def spd(*shape: Any, dtype: str = "float64") -> Described:

@@ -117,7 +117,7 @@ class Described:
             found.append(self.value)
         return symbols(found)
 
-    def called(self, name: str, *, keyword: bool = False) -> Described:
+    def named(self, name: str, *, keyword: bool = False) -> Described:
         """The same input under a name; by keyword where ``keyword``."""
         return replace(self, name=name, keyword=keyword)
 

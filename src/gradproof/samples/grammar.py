@@ -149,7 +149,7 @@ class _Parser:
             raise UsageError(f"the inputs cannot be read: {error}\n{place}") from None
         if not names:
             return [described]
-        return [described.called(name.text, keyword=keyword) for name in names]
+        return [described.named(name.text, keyword=keyword) for name in names]
 
     def new_name(self) -> _Token:
         if self.token.kind != "name":
