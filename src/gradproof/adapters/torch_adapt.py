@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradproof.adapters import torch_graph, trees
 from gradproof.adapters.failures import failure_of, peeled
-from gradproof.adapters.torch_callee import Callee, is_generator, recognise
+from gradproof.adapters.torch_callee import Callee, is_generator, of_pair, recognise
 from gradproof.adapters.torch_hooks import watching
 from gradproof.adapters.torch_program import Parameter, Program, outputs_of
 from gradproof.adapters.torch_rule import TorchPrimal, TorchRule
@@ -26,6 +26,7 @@ from gradproof.adapters.torch_tensors import (
 )
 from gradproof.errors import UsageError, UserCodeError
 from gradproof.space import Space
+from gradproof.verdict import Source
 
 
 def adapt(
@@ -40,19 +41,60 @@ def adapt(
     name: str | None = None,
 ) -> TorchRule:
     """The rule of a PyTorch object at the given inputs; see ``adapters.adapt``."""
-    callee = recognise(thing, name)
+    callee = recognise(thing, name) if vjp is None else of_pair(thing, vjp, name)
     draft = _Draft(callee, trees.positional(inputs), dict(kwargs or {}))
     program, domain, point = draft.program(reset)
     program, found, connected = _first_call(program, callee, domain, point)
-    custom = tuple(source_of_custom(cls) for cls in found)
+    if callee.kind == "pair":
+        custom: tuple[Source, ...] = (source_of_callee(callee, ()),)
+    else:
+        custom = tuple(source_of_custom(cls) for cls in found)
     primal = TorchPrimal(program, domain, point)
-    return TorchRule(
+    rule = TorchRule(
         primal,
         source_of_callee(callee, custom),
         differentiable=connected,
+        classes=tuple(found),
         custom=custom,
         scalars=trees.numbers(draft.plain),
         notes=tuple(draft.notes),
+    )
+    inputs_only = tuple(i >= draft.count for i in range(len(domain)))
+    if surrogate is not None:
+        rule = rule.about(_alongside(program, primal, surrogate, "surrogate"))
+    if reference is not None:
+        rule.compare_with(
+            _alongside(program, primal, reference, "reference").program,
+            tuple(not parameter for parameter in inputs_only),
+        )
+    return rule
+
+
+def _alongside(
+    program: Program, primal: TorchPrimal, call: Callable[..., Any], keyword: str
+) -> TorchPrimal:
+    """``call`` on the same arguments, or a UsageError where it gives something else."""
+    if not callable(call):
+        raise UsageError(
+            f"Expected {keyword}= to be a function of the same arguments but got "
+            f"{type(call).__name__}, which cannot be called."
+        )
+    called = getattr(call, "__name__", type(call).__name__)
+    other = TorchPrimal(
+        replace(program, call=call, parameters=()), primal.domain, primal.point
+    )
+    failure = other.value(primal.point).failure
+    if failure is None:
+        return other
+    if failure.kind == "OutputChanged":
+        raise UsageError(
+            f"{keyword}={called} gives another output than the function under test: "
+            f"{failure.message}; it must return the same structure, shapes and dtypes."
+        )
+    raise UserCodeError(
+        f"{keyword}={called} raised {failure.kind} at the given inputs: "
+        f"{failure.message}",
+        failure.trace,
     )
 
 
@@ -85,6 +127,7 @@ class _Draft:
             if not is_tensor(item[1])
         ]  # fmt: skip
         self._sort(leaves)
+        self.count = len(self.varied)  # of these, before the parameters
         self.parameters = self._parameters()
         if not self.varied:
             raise UsageError(_nothing_to_vary(callee, leaves, self.plain))

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch.autograd.function import Function
 
+from gradproof.adapters.torch_pair import pair_of
 from gradproof.errors import UsageError
 
 
@@ -166,6 +167,26 @@ def _schema_signature(thing: Any) -> Callable[..., Any] | None:
         ]
     )
     return named
+
+
+def of_pair(
+    forward: Callable[..., Any], backward: Callable[..., Any], name: str | None
+) -> Callee:
+    """The Callee for a raw pair."""
+    pair = pair_of(forward, backward, name)
+    modules, generators = captured(forward)
+    more, others = captured(backward)
+    return Callee(
+        call=pair,
+        kind="pair",
+        name=name or pair.function.__name__,
+        signature=forward,
+        function=pair.function,
+        rule=backward,
+        forward=forward,
+        uses=modules + more,
+        generators=generators + others,
+    )
 
 
 def _of_function(thing: Callable[..., Any], name: str | None) -> Callee:

@@ -11,6 +11,7 @@ from gradproof.adapters import torch_graph, trees
 from gradproof.adapters.failures import failure_of
 from gradproof.adapters.torch_callee import is_new_style
 from gradproof.adapters.torch_hooks import watching
+from gradproof.adapters.torch_pair import is_pair
 from gradproof.adapters.torch_program import OutputChanged, output_failure
 from gradproof.adapters.torch_source import display_name, operator_forward
 from gradproof.adapters.torch_state import drawn
@@ -73,12 +74,18 @@ class Watch:
         if operator_forward(node._forward_cls) is not None:
             # Generated Functions carry one more argument of PyTorch's own.
             raw, needs = raw[:-1], needs[:-1]
+        if is_pair(node._forward_cls):  # and pairs one of ours
+            raw, needs, args = raw[1:], needs[1:], args[1:]
         expected = len(needs)
         while len(raw) > expected and raw[-1] is None:
             raw = raw[:-1]
         if len(raw) != expected:
             self.arity = (len(raw), expected)
-        paths = parameter_names(node._forward_cls, len(needs))
+        paths = (
+            node.call.paths
+            if is_pair(node._forward_cls)
+            else parameter_names(node._forward_cls, len(needs))
+        )
         self.returned = tuple(
             _returned(
                 paths[i],

@@ -104,8 +104,8 @@ class Program:
         leaves = outputs_of(self.raw(tensors))
         if len(leaves) != len(self.outs):
             raise OutputChanged(
-                f"the function gave {len(leaves)} differentiable outputs here "
-                f"but {len(self.outs)} at the point"
+                f"{_counted(len(leaves))} here but {_counted(len(self.outs))} "
+                f"at the point"
             )
         for (path, t), out in zip(leaves, self.outs, strict=True):
             if tuple(t.shape) != out.shape:
@@ -130,6 +130,10 @@ def outputs_of(result: Any) -> list[tuple[str, Tensor]]:
     leaves: list[tuple[str, Any]] = []
     trees.split(result, "out", is_tensor, leaves)
     return [(path, t) for path, t in leaves if can_vary(t)]
+
+
+def _counted(n: int) -> str:
+    return "1 floating-point output" if n == 1 else f"{n} floating-point outputs"
 
 
 def _copied(thing: Any) -> Any:

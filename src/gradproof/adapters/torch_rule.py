@@ -5,13 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gradproof.adapters import torch_inspect
+from gradproof.adapters import (
+    torch_forward_mode,
+    torch_inspect,
+    torch_present,
+    torch_second,
+    torch_witness,
+)
 from gradproof.adapters.failures import failure_of
+from gradproof.adapters.torch_lift import converted, lifted
 from gradproof.adapters.torch_program import OutputChanged, Program, output_failure
 from gradproof.adapters.torch_tensors import Spec, to_tensors, to_vector
-from gradproof.rule import PLAIN, Primal, Reply, Rule, Way
+from gradproof.rule import PLAIN, Primal, Reply, Rule, Way, Witness
 from gradproof.space import Space, Vector
-from gradproof.verdict import Source
+from gradproof.verdict import Failure, Source
 
 
 class TorchPrimal(Primal):
@@ -21,11 +28,11 @@ class TorchPrimal(Primal):
         """Take a program whose outputs are known."""
         self.program = program
         self.domain = domain
+        self.specs = tuple(
+            Spec(out.shape, out.dtype, torch.device("cpu")) for out in program.outs
+        )
         self.codomain = Space.of(
-            [
-                Spec(out.shape, out.dtype, torch.device("cpu")).leaf(out.path)
-                for out in program.outs
-            ]
+            [s.leaf(o.path) for s, o in zip(self.specs, program.outs, strict=True)]
         )
         self.point = point
 
@@ -44,29 +51,60 @@ class TorchPrimal(Primal):
         except Exception as error:
             return Reply(None, failure_of(error))
 
+    def lifted(self) -> TorchPrimal | None:
+        """The same in float64, the forward's own casts to less turned to float64.
+
+        None where it does not run so, or gives less than float64 still; and for inputs
+        that are float64 already, where there was no cast to turn.
+        """
+        made = lifted(self.program)
+        if made is None:
+            return None
+        program, mode = made
+        wide = TorchPrimal(program, self.domain.with_precision("float64"), self.point)
+        if wide.value(self.point).failure is not None:
+            return None
+        native = all(leaf.precision == "float64" for leaf in self.domain)
+        return wide if mode.rewritten or not native else None
+
+    def converted(self, precision: str) -> TorchPrimal | None:
+        """The same at inputs of another precision; None where it does not run there."""
+        program = converted(self.program, precision)
+        if program is None:
+            return None
+        domain = self.domain.with_precision(precision)
+        other = TorchPrimal(program, domain, domain.snap(self.point))
+        return None if other.value(other.point).failure is not None else other
+
 
 class TorchRule(Rule):
     """A program and the backward that its author wrote."""
+
+    primal: Primal
 
     def __init__(
         self,
         primal: TorchPrimal,
         source: Source,
         *,
-        oracle: Primal | None = None,
+        classes: tuple[type, ...] = (),
         differentiable: bool = True,
         custom: tuple[Source, ...] = (),
         scalars: tuple[tuple[str, float], ...] = (),
         notes: tuple[str, ...] = (),
     ) -> None:
-        """``oracle`` is the primal to be differentiated, where it is another one."""
+        """``classes`` are the Functions that ``custom`` describes."""
         self.forward = primal
-        self.primal = oracle if oracle is not None else primal
+        self.primal = primal
         self.source = source
+        self.classes = classes
         self.differentiable = differentiable
         self.custom = custom
         self.scalars = scalars
         self.notes = notes
+        self._surrogate: TorchPrimal | None = None
+        self._reference: tuple[Program, tuple[bool, ...]] | None = None
+        self._witnesses: tuple[Witness, ...] | None = None
 
     @property
     def program(self) -> Program:
@@ -80,38 +118,108 @@ class TorchRule(Rule):
             return self.source.name
         return self.custom[0].name if len(self.custom) == 1 else ""
 
+    def about(self, surrogate: TorchPrimal) -> TorchRule:
+        """The same rule, held against the derivative of ``surrogate``."""
+        self.primal = self._surrogate = surrogate
+        return self
+
+    def compare_with(self, reference: Program, known: tuple[bool, ...]) -> TorchRule:
+        """The same rule, with a reference that knows the gradients of some leaves."""
+        self._reference = (reference, known)
+        return self
+
     def leaves(self, x: Vector) -> list[Tensor]:
         """Fresh tensors with the numbers of ``x`` that require grad."""
         return [t.requires_grad_() for t in self.forward.tensors(x)]
 
     def cotangents(self, ybar: Vector) -> list[Tensor]:
         """ȳ as tensors like the outputs."""
-        codomain = self.forward.codomain
-        specs = tuple(
-            Spec(out.shape, out.dtype, torch.device("cpu")) for out in self.program.outs
-        )
-        return to_tensors(codomain, specs, ybar)
+        return to_tensors(self.forward.codomain, self.forward.specs, ybar)
 
     def vjp(self, x: Vector, ybar: Vector, way: Way = PLAIN) -> Reply:
         """x̄ = J(x)ᵀ ȳ through the engine, as a training step would ask for it."""
+        if way is not PLAIN:
+            return torch_present.ask(self, x, ybar, way)
+        return self._pulled(x, ybar)
+
+    def replay(self, x: Vector, ybar: Vector) -> Reply:
+        """The vjp, its backward beginning with the random state of the forward."""
+        return self._pulled(x, ybar, rewind=True)
+
+    def _pulled(self, x: Vector, ybar: Vector, *, rewind: bool = False) -> Reply:
         try:
-            with self.program.state, torch.enable_grad():
-                return Reply(self.plain(x, ybar))
+            with self.program.state as state, torch.enable_grad():
+                leaves = self.leaves(x)
+                outs = self.program(leaves)
+                if rewind:
+                    state.rewind()
+                grads = pull(outs, leaves, self.cotangents(ybar))
+                return Reply(to_vector(self.forward.domain, grads))
         except OutputChanged as error:
             return Reply(None, output_failure(error))
         except Exception as error:
             return Reply(None, failure_of(error))
 
-    def plain(self, x: Vector, ybar: Vector) -> Vector:
-        """``vjp``, but raising what the user's code raises."""
-        leaves = self.leaves(x)
-        outs = self.program(leaves)
-        grads = pull(outs, leaves, self.cotangents(ybar))
-        return to_vector(self.forward.domain, grads)
-
     def inspect(self, x: Vector, ybar: Vector) -> Reply:
         """The plain vjp, with its form and every side effect."""
         return torch_inspect.inspect(self, x, ybar)
+
+    def ways(self) -> tuple[Way, ...]:
+        """Every presentation that PyTorch can make."""
+        try:
+            from gradproof.adapters.torch_ways import ways_for
+        except ModuleNotFoundError:
+            return ()
+        return tuple(ways_for(self))
+
+    def jvp(self, x: Vector, tangent: Vector) -> Reply | None:
+        """J(x) ẋ by the forward mode that a Function inside defines; else None."""
+        if not torch_forward_mode.has_jvp(self.classes):
+            return None
+        return torch_forward_mode.jvp(self, x, tangent)
+
+    def witnesses(self) -> tuple[Witness, ...]:
+        """The reference that was given, and autodiff of the forward's body."""
+        if self._witnesses is None:
+            found: list[Witness | None] = []
+            if self._reference is not None:
+                found.append(torch_witness.reference(self, *self._reference))
+            if self._surrogate is None:
+                found.append(torch_witness.body(self))
+            self._witnesses = tuple(w for w in found if w is not None)
+        return self._witnesses
+
+    def in_precision(self, precision: str) -> TorchRule | None:
+        """The same rule at inputs, fixed tensors and parameters of another precision."""
+        primal = self.forward.converted(precision)
+        if primal is None:
+            return None
+        other = TorchRule(
+            primal, self.source, classes=self.classes,
+            differentiable=self.differentiable, custom=self.custom,
+            scalars=self.scalars, notes=self.notes,
+        )  # fmt: skip
+        if self._surrogate is not None:
+            surrogate = self._surrogate.converted(precision)
+            if surrogate is None:
+                return None
+            other.about(surrogate)
+        if self._reference is not None:
+            program, known = self._reference
+            reference = converted(program, precision)
+            if reference is not None:
+                other.compare_with(reference, known)
+        return other
+
+    def derived(self, order: str) -> Rule | None:
+        """Its "second order": the vjp as a rule in (x, ȳ); None where PyTorch refuses."""
+        if order != "second order":
+            return None
+        found = torch_second.derived(self)
+        if isinstance(found, Failure):
+            self.second_order_note = torch_second.refusal(found)
+            return None
+        return found
 
 
 def pull(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import random
 from collections.abc import Callable, Iterable
@@ -115,11 +116,11 @@ class Modules:
             for key, value in kept.items():
                 if holder.get(key) is not value:
                     holder[key] = value
-        for tensor, copy in self._content:
+        for tensor, content in self._content:
             # Not by the version counter: batch_norm updates its statistics past it.
-            if not torch.equal(tensor, copy):
+            if not torch.equal(tensor, content):
                 with torch.no_grad():
-                    tensor.copy_(copy)
+                    tensor.copy_(content)
 
 
 def _worth_keeping(value: Any) -> bool:
@@ -152,11 +153,21 @@ class State:
         self._seldom = [_legacy_numpy(), _python()]
         self._start = [(s, s.read()) for s in self._always]
         self._seldom_start = [(s, s.read()) for s in self._seldom]
-        self._modules = Modules(modules)
+        self._roots = tuple(modules)
+        self._modules = Modules(self._roots)
         self._watched = False
         self._saved: list[tuple[Source, Any]] = []
         self._flags: tuple[Any, ...] = ()
         self._inference: Any = None
+
+    def also(self, modules: Iterable[torch.nn.Module]) -> State:
+        """A state like this one, with the same beginning, for more modules."""
+        other = copy.copy(self)
+        other._roots = (*self._roots, *modules)
+        other._modules = Modules(other._roots)
+        for name in ("_always", "_seldom", "_start", "_seldom_start"):
+            setattr(other, name, list(getattr(self, name)))
+        return other
 
     def watched(self) -> State:
         """The same, for one call that looks at every source of random numbers."""
@@ -219,6 +230,11 @@ class State:
     def read(self) -> list[tuple[str, Any]]:
         """The random state now, of every source, by name."""
         return [(s.name, s.read()) for s in (*self._always, *self._seldom)]
+
+    def again(self) -> None:
+        """Begin another call inside this one: everything as at the first."""
+        self.rewind()
+        self._modules.restore()
 
     def rewind(self) -> None:
         """Set the random state to that of the beginning of a call."""
