@@ -123,9 +123,9 @@ def brief(worst: Worst) -> str:
 
 
 def _told_apart(worst: Worst) -> tuple[str, ...]:
-    """Four decimals of the larger, or what the bar supports if that is less."""
+    """Five digits of the larger, or what the bar supports if that is less."""
     largest = max(abs(worst.got), abs(worst.expected))
-    coarse = max(worst.bar, largest * 1e-5) if largest < float("inf") else worst.bar
+    coarse = max(worst.bar, largest * 1e-4) if largest < float("inf") else worst.bar
     return together((worst.got, worst.expected), coarse)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from gradproof.reports import words
 from gradproof.reports.numbers import digits, duration, plain, plural, small
 from gradproof.reports.page import Page, cells
-from gradproof.verdict import Block, Code, Curve, Evidence, Probe, Record
+from gradproof.verdict import Block, Code, Curve, Evidence, Probe, Record, Verdict
 
 # A table longer than this is a dump.
 MOST_ROWS = 12
@@ -24,7 +24,7 @@ def write(page: Page, record: Record) -> None:
         table(page, evidence)
         _asked(page, evidence)
     page.put()
-    if record.limits:
+    if record.limits and record.verdict is Verdict.FAIL:  # the others said it above
         limits = (f"{small(a.value)} ({a.structure})" for a in record.limits)
         _labelled(page, words.LIMITS, ", ".join(limits))
     if evidence is not None:

@@ -52,20 +52,27 @@ def digits(value: float, bar: float = math.nan) -> str:
 def together(values: tuple[float, ...], bar: float = math.nan) -> tuple[str, ...]:
     """The values with one number of decimals and one exponent, to stand in a column.
 
-    Values that differ are never printed alike while a float64 can tell them apart.
+    Values that differ are never printed alike while a float64 can tell them apart. With a
+    bar of 0 they are exact, and zeros that all of them end in are dropped.
     """
     finite = tuple(v for v in values if math.isfinite(v))
     top = max((_exponent(v) for v in finite if v != 0), default=0)
     shift = top if not _SMALL <= top < _LARGE else 0
-    places = _decimals(finite, bar) + shift
+    places = max(_decimals(finite, bar) + shift, 0)
     limit = _MOST_DIGITS - 1 - top + shift
-    while True:
-        shown = tuple(_fixed(v, max(places, 0), shift) for v in values)
-        if len(set(shown)) == len(set(finite)) + len(values) - len(finite):
-            return shown
-        if len(set(shown)) >= len({repr(v) for v in values}) or places >= limit:
-            return shown
+    shown = tuple(_fixed(v, places, shift) for v in values)
+    while len(set(shown)) < len({repr(v) for v in values}) and places < limit:
         places += 1
+        shown = tuple(_fixed(v, places, shift) for v in values)
+    while bar == 0 and places and all(_ends_in_zero(text) for text in shown):
+        places -= 1
+        shown = tuple(_fixed(v, places, shift) for v in values)
+    return shown
+
+
+def _ends_in_zero(text: str) -> bool:
+    mantissa = text.partition("e")[0]
+    return mantissa.endswith("0") or not mantissa[-1:].isdigit()
 
 
 def _fixed(value: float, places: int, shift: int) -> str:

@@ -10,9 +10,9 @@ from gradproof.reports.charset import to_ascii
 
 # Below this a wrapped text is a column of single words.
 _NARROWEST = 30
-# "x = 1.5" and "1.5 ± 2e-12" are read as one and not torn at the end of a line.
+# "x = 1.5", "1.5 ± 2e-12", "x[2, 0]" are read as one, not torn at the end of a line.
 _GLUE = "\N{NO-BREAK SPACE}"
-_GLUED = re.compile(r" (=|±|\+/-|≥|>=) ")
+_GLUED = re.compile(r" (=|±|\+/-|≥|>=) |(?<=\d,) (?=\d)")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Page:
         first = Piece(self.says(lead)) if isinstance(lead, str) else _said(self, lead)
         indent = len(first.text) if hang is None else hang
         room = max(self.width - len(first.text), _NARROWEST)
-        said = _GLUED.sub(f"{_GLUE}\\1{_GLUE}", self.says(text))
+        said = _GLUED.sub(lambda m: m[0].replace(" ", _GLUE), self.says(text))
         for paragraph in said.splitlines() or [""]:
             for row in textwrap.wrap(
                 paragraph, room, break_long_words=False, break_on_hyphens=False

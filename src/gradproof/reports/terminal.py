@@ -87,6 +87,8 @@ def _passed(page: Page, record: Record, *, verbose: bool) -> None:
         else:
             blocks.full(page, finding, blocks.source_of(record))
     _notes(page, record)
+    if verbose:
+        _footer(page, record)
 
 
 def _failed(page: Page, record: Record, *, verbose: bool) -> None:

@@ -33,14 +33,17 @@ THE_REST = "the rest:"
 # The headline of a block without an answer, by reason; {at} is "" or " at PLACE".
 UNDECIDED = {
     "kink": "`{name}` has no derivative{at}",
-    "jump": "`{name}` jumps{at}",
-    "noise": "`{name}` is too noisy for a finite difference{at}",
-    "domain": "`{name}` is not finite on both sides{at}",
+    "jump": "`{name}` jumps and has no derivative{at}",
+    "noise": "`{name}` is too noisy to measure its derivative{at}",
+    "domain": "`{name}` is not finite nearby and has no measurable derivative{at}",
     "vacuous": "`{name}` gave no signal in which a mistake would show{at}",
     "stateful-forward": "the forward of `{name}` depends on what was called before{at}",
     "nondeterministic-forward": "the forward of `{name}` answers differently each time{at}",
-    "scale": "every usable step is below the spacing of the input{at}",
-    "budget": "`{name}` was not asked everywhere, for want of time{at}",
+    "scale": (
+        "`{name}` varies within the spacing of its input and has no measurable "
+        "derivative{at}"
+    ),
+    "budget": "the budget was spent before `{name}` was answered{at}",
     "resolve": "`{name}` was not seen as sharply as asked{at}",
 }
 UNDECIDED_OTHERWISE = "`{name}` has no answer{at}"
@@ -84,3 +87,16 @@ OTHER_SCHEMA = (
 )
 DAMAGED = "This report of gradproof is damaged and cannot be read ({error!r})."
 NOT_ONE_RECORD = "Expected a file with one record but it holds {count}; use `load`."
+
+# Figures and the page.
+A_FIGURE, A_PAGE = "A figure", "An HTML page"
+NOTHING_TO_DRAW = "nothing was measured that can be drawn"
+AGREES = "agrees"
+EXPECTED_AXIS, GOT_AXIS = "expected (oracle)", "got (rule)"
+FIGURE_CAPTION = (
+    "A right entry lies on the line; a ring marks the step of the least error."
+)
+WORTH = "What this rests on"
+ROW_INPUTS, ROW_COMPARED, ROW_SEED = "inputs", "compared", "seed"
+ROW_LIMIT = "detection limit ({structure})"
+ROW_LEFT_OUT, ROW_NOT_ASKED, ROW_SPENT = "left out", "not asked", "evaluated"
