@@ -10,7 +10,6 @@ from gradproof.adapters.torch_presentation import ONCE, Place, Presentation, Tor
 from gradproof.space import Mask, Vector
 from gradproof.verdict import Severity
 
-
 # A covering array has no more runs than this.
 RUNS = 8
 

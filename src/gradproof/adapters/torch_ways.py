@@ -154,7 +154,7 @@ def _cotangent_layouts(s: _Subject) -> Iterator[TorchWay]:
                 continue
             if layout == layouts.EXPANDED:
                 layout = layouts.along(layout, layouts.axis_of(layout, leaf.shape) or 0)
-            said = "a scalar, expanded" if layout == layouts.SCALAR else layout
+            said = "expanded from a scalar" if layout == layouts.SCALAR else layout
             yield TorchWay(
                 name=f"{s.cotangent_name(i)} {said.replace('_', ' ')}",
                 factor="grad_output layout",
