@@ -64,7 +64,7 @@ def test_github_says_each_annotation_on_one_line():
 
 def test_notebook_is_the_escaped_report():
     finding = replace(r.GENERAL, headline="x < y & <script>")
-    text = html.notebook(replace(r.FAIL, findings=(finding,)))
+    text = html.fragment(replace(r.FAIL, findings=(finding,)))
     assert "x &lt; y &amp; &lt;script&gt;" in text
     assert text.startswith("<pre")
     assert "<script>" not in text

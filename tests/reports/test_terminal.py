@@ -315,3 +315,10 @@ def test_evidence_of_several_lines_hangs_under_itself():
     finding = replace(r.GENERAL, evidence=("first\nsecond",))
     text = render(replace(r.FAIL, findings=(finding,)))
     assert "= evidence: first\n              second\n" in text
+
+
+def test_without_a_bar_none_is_printed():
+    worst = replace(r.GENERAL.worst, bar=float("nan"))
+    text = render(replace(r.FAIL, findings=(replace(r.GENERAL, worst=worst),)))
+    assert "expected 0.750000\n" in text
+    assert "±" not in text

@@ -229,19 +229,26 @@ def test_a_raw_pair():
 
 
 def test_a_pair_whose_rule_stands_alone():
-    text = "def vjp(ybar, x):\n    return 2 * ybar\n"
+    text = "def vjp(ybar, x, w):\n    return 2 * ybar, x\n"
     found = read(text, kind="pair", backward="vjp")
-    assert found.cotangents == ("ybar", "x")
-    assert cut(found, found.returned("x")) == "2 * ybar"
+    assert found.inputs == ("x", "w")
+    assert found.cotangents == ("ybar",)
+    assert cut(found, found.returned("w")) == "x"
+
+
+def test_a_pair_that_shares_no_names():
+    text = "def f(a):\n    return a\n\ndef vjp(ybar, x):\n    return 2 * ybar\n"
+    found = read(text, kind="pair", forward="f", backward="vjp")
+    assert (found.inputs, found.cotangents) == (("a",), ("ybar",))
 
 
 @pytest.mark.parametrize(
     ("text", "line", "start"),
     [
-        ("r = check(f, x, vjp=lambda x, y: 2 * x)\n", 5, 33),
-        ("    vjp=lambda x, y: 2 * x,\n    seed=1,\n", 5, 21),
-        ("check(f,\n  vjp=lambda x, y: 2 * x)\n", 6, 19),
-        ("vjp = lambda x, y: 2 * x\n", 5, 19),
+        ("r = check(f, x, vjp=lambda y, x: 2 * x)\n", 5, 33),
+        ("    vjp=lambda y, x: 2 * x,\n    seed=1,\n", 5, 21),
+        ("check(f,\n  vjp=lambda y, x: 2 * x)\n", 6, 19),
+        ("vjp = lambda y, x: 2 * x\n", 5, 19),
     ],
 )
 def test_a_lambda(text, line, start):
@@ -249,7 +256,8 @@ def test_a_lambda(text, line, start):
     span = found.returned("x")
     assert cut(found, span) == "2 * x"
     assert (span.line, span.start) == (line, start)
-    assert found.cotangents == ("x", "y")
+    assert found.cotangents == ("y",)
+    assert found.inputs == ("x",)
     assert [cut(found, s) for s in found.unread_cotangents] == ["y"]
 
 

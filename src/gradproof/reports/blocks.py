@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from gradproof.reports import words
@@ -94,7 +95,7 @@ def _worst(page: Page, worst: Worst, width: int) -> None:
     lead = " " * (width + len(f" = {words.EVIDENCE}: ") + 2)
     long = len(words.EXPECTED)
     page.put(f"{lead}{words.GOT:<{long}} {got}")
-    right = f"{lead}{words.EXPECTED} {expected} ± {small(worst.bar)}"
+    right = f"{lead}{words.EXPECTED} {expected}{plus_minus(worst.bar)}"
     method = f"({worst.method})" if worst.method else ""
     if cells(page.says(right + method)) + 3 <= page.width:
         page.put(f"{right}   {method}")
@@ -114,11 +115,17 @@ def _help(page: Page, finding: Finding, width: int) -> None:
         _equals(page, width, words.CONFIRMED, help.confirmed)
 
 
+def plus_minus(bar: float) -> str:
+    """`` ± 2.2e-12``; "" where no bar is known."""
+    return "" if math.isnan(bar) else f" ± {small(bar)}"
+
+
 def brief(worst: Worst) -> str:
     """``x̄[2, 0] is 0.8176, expected -1.4308 ± 2.2e-12``."""
     got, expected = _told_apart(worst)
+    bar = plus_minus(worst.bar)
     return words.IS_EXPECTED.format(
-        place=worst.place, got=got, expected=expected, bar=small(worst.bar)
+        place=worst.place, got=got, expected=expected, bar=bar
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from gradproof.reports import words
+from gradproof.reports.blocks import plus_minus
 from gradproof.reports.numbers import digits, duration, plain, plural, small
 from gradproof.reports.page import Page, cells
 from gradproof.verdict import Block, Code, Curve, Evidence, Probe, Record, Verdict
@@ -194,8 +194,7 @@ def _probed(evidence: Evidence, probe: Probe, i: int) -> Row:
 
 
 def _with_bar(value: float, bar: float) -> str:
-    text = digits(value, bar)
-    return text if math.isnan(bar) else f"{text} ± {small(bar)}"
+    return digits(value, bar) + plus_minus(bar)
 
 
 def _note(code: int, *, wrong: bool) -> str:

@@ -47,7 +47,7 @@ def render(*records: Record) -> str:
     return page.render(title=_title(records), entries=entries, words=words)
 
 
-def notebook(record: Record) -> str:
+def fragment(record: Record) -> str:
     """The terminal report as HTML, for ``_repr_html_``; needs no extra."""
     text = escapes.escape(terminal.render(record), quote=False)
     return f'<pre style="line-height: 1.3; white-space: pre-wrap">{text}</pre>'

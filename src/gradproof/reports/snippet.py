@@ -21,7 +21,10 @@ def where(file: str) -> str:
     """A file as short as it can be said: relative where it lies below the cwd."""
     if not os.path.isabs(file):
         return file
-    below = os.path.relpath(file)
+    try:
+        below = os.path.relpath(file)
+    except ValueError:  # on another drive
+        return file
     return file if below.startswith(os.pardir) else below
 
 

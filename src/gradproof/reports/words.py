@@ -17,7 +17,7 @@ LAST_RESORT = "wrong-gradient"
 WORST_OF = "{wrong} of {entries} {are} wrong; worst is {place}{at}"
 IS_WRONG = "{place} is wrong{at}"
 AT = ", at {at}"
-IS_EXPECTED = "{place} is {got}, expected {expected} ± {bar}"
+IS_EXPECTED = "{place} is {got}, expected {expected}{bar}"
 
 MORE_FINDINGS = "and {more}; the verbose report shows them"
 

@@ -168,7 +168,10 @@ class _Reader:
     def _inputs(self) -> tuple[str, ...]:
         function = self.forward
         if function is None:
-            return ()
+            # The rule of a raw pair names the inputs after its cotangent.
+            if self.source.kind != "pair" or self.backward is None:
+                return ()
+            return _named(self.backward, 1)
         names = parameters(function)
         separate = self._function("setup_context") is not None
         if names and not (self._is_method(function) and separate):
@@ -176,17 +179,18 @@ class _Reader:
             rule = parameters(self.backward) if self.backward is not None else []
             same = bool(rule) and rule[0].arg == first and self._is_method(function)
             if first in _CONTEXT or same:
-                names = names[1:]
-        star = function.args.vararg
-        return tuple(f"*{a.arg}" if a is star else a.arg for a in names)
+                return _named(function, 1)
+        return _named(function, 0)
 
     def _cotangents(self, rule: Function, inputs: tuple[str, ...]) -> list[ast.arg]:
         names = parameters(rule)
         if names and (self._is_method(rule) or names[0].arg in _CONTEXT):
             return names[1:]
+        # A raw pair is called as vjp(cotangent, *inputs); where the names of the
+        # inputs are known, the cotangents are the others.
         shared = {name.lstrip("*") for name in inputs}
-        # A raw pair takes the inputs of its forward and, beside them, the cotangents.
-        return [a for a in names if a.arg not in shared] or names
+        others = [a for a in names if a.arg not in shared]
+        return others if len(others) < len(names) else names[:1]
 
     def _saved(self) -> tuple[str, ...]:
         setup = self._function("setup_context")
@@ -296,6 +300,14 @@ class _Reader:
                     text = ast.unparse(target)
                     out.append(Mention(what, within, self.span(target), text))
         return out
+
+
+def _named(function: Function, start: int) -> tuple[str, ...]:
+    """The names of the parameters from ``start`` on, a variadic one with its star."""
+    star = function.args.vararg
+    return tuple(
+        f"*{a.arg}" if a is star else a.arg for a in parameters(function)[start:]
+    )
 
 
 def _local_names(function: Function) -> set[str]:
