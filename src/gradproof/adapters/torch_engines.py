@@ -29,7 +29,7 @@ FUNC, BATCHED_GRAD, COMPILE = "func", "batched", "compile"
 # Another point is x in reverse order (what keeps a matrix symmetric and positive, a row
 # of unit length, and a mask not its own), times a factor; then what is less bold, for a
 # function that raises there.
-_ELSEWHERE = ((True, 0.875), (True, 1.0), (False, 0.875), (False, 1.125), (False, 1.0))
+ELSEWHERE = ((True, 0.875), (True, 1.0), (False, 0.875), (False, 1.125), (False, 1.0))
 
 
 @dataclass(eq=False)
@@ -88,40 +88,43 @@ def through(
 def pull(
     outs: Sequence[Tensor],
     leaves: Sequence[Tensor],
-    cotangents: Sequence[Tensor],
+    cotangents: Sequence[Tensor | None],
     *,
     retain: bool = False,
     create: bool = False,
     batched: bool = False,
 ) -> Grads:
-    """One gradient for each leaf; None where it needs none or the engine has none."""
+    """One gradient for each leaf; None where it needs none or the engine has none.
+
+    ``cotangents`` is None for an output that nobody used. A tensor that stands in
+    several places among ``leaves`` has its gradient in each.
+    """
     pairs = [
         (t, c.to(t.device))
         for t, c in zip(outs, cotangents, strict=True)
-        if t.requires_grad
+        if c is not None and t.requires_grad
     ]
-    wanted = [t for t in leaves if t.requires_grad]
+    wanted = {id(t): t for t in leaves if t.requires_grad}
     if not pairs or not wanted:
         return [None] * len(leaves)
-    grads = iter(
-        torch.autograd.grad(
-            [t for t, _ in pairs],
-            wanted,
-            [c for _, c in pairs],
-            allow_unused=True,
-            retain_graph=retain or create,
-            create_graph=create,
-            is_grads_batched=batched,
-        )
+    grads = torch.autograd.grad(
+        [t for t, _ in pairs],
+        list(wanted.values()),
+        [c for _, c in pairs],
+        allow_unused=True,
+        retain_graph=retain or create,
+        create_graph=create,
+        is_grads_batched=batched,
     )
-    return [next(grads) if t.requires_grad else None for t in leaves]
+    found = dict(zip(wanted, grads, strict=True))
+    return [found.get(id(t)) for t in leaves]
 
 
 def elsewhere(tensors: Sequence[Tensor], *, flip: bool, scale: float) -> list[Tensor]:
-    """The numbers of another point, without grad."""
+    """The numbers of another point, without grad; zeros alone become a quarter."""
     out = []
     for t in tensors:
-        moved = t.detach() * scale
+        moved = t.detach() * scale if bool(t.any()) else torch.full_like(t, 0.25)
         out.append(moved.flip(tuple(range(moved.ndim))) if flip else moved)
     return out
 
@@ -243,7 +246,7 @@ def _other_call(
     q: Question, axes: tuple[int | None, ...]
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Leaves at another point, shared inputs kept, and what the function gives there."""
-    for flip, scale in _ELSEWHERE:
+    for flip, scale in ELSEWHERE:
         moved = elsewhere(q.leaves, flip=flip, scale=scale)
         other = [
             (t.detach() if axis is None else m).requires_grad_()
@@ -252,7 +255,7 @@ def _other_call(
         try:
             return other, q.forward(other)
         except Exception:
-            if (flip, scale) == _ELSEWHERE[-1]:
+            if (flip, scale) == ELSEWHERE[-1]:
                 raise
     raise AssertionError("there is always a last point")
 

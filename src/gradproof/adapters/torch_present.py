@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gradproof.adapters import torch_graph, torch_layouts
+from gradproof.adapters import torch_layouts
 from gradproof.adapters.failures import failure_of
+from gradproof.adapters.torch_autocast import NotUnderAutocast
+from gradproof.adapters.torch_engines import (
+    ELSEWHERE,
+    GRAD,
+    Grads,
+    elsewhere,
+    other_cotangents,
+    pull,
+    through,
+)
+from gradproof.adapters.torch_presentation import (
+    AFTER_FORWARD,
+    INTERLEAVED,
+    KEPT,
+    ONCE,
+    RETAINED,
+    TWICE,
+    TorchWay,
+    in_memory,
+)
 from gradproof.adapters.torch_program import OutputChanged, Program, output_failure
 from gradproof.adapters.torch_tensors import bits, changed, to_vector
 from gradproof.rule import Reply, Way
@@ -19,8 +38,6 @@ from gradproof.verdict import Effect
 
 if TYPE_CHECKING:
     from gradproof.adapters.torch_rule import TorchRule
-
-Grads = list[Tensor | None]
 
 
 class NotHere(Exception):
@@ -32,11 +49,13 @@ def ask(rule: TorchRule, x: Vector, ybar: Vector, way: Way) -> Reply:
 
     A reply without value and without failure means that the way does not apply here.
     """
+    if not isinstance(way, TorchWay):
+        return Reply(None)
     session = _Session(rule, way)
     try:
         with rule.program.state, torch.enable_grad():
             value = session.answer(x, ybar)
-    except NotHere:
+    except (NotHere, NotUnderAutocast):
         return Reply(None)
     except OutputChanged as error:
         return Reply(None, output_failure(error))
@@ -48,18 +67,18 @@ def ask(rule: TorchRule, x: Vector, ybar: Vector, way: Way) -> Reply:
 class _Graph:
     """A forward that was run, and what it was given."""
 
-    def __init__(self, leaves: list[Tensor], outs: list[Tensor]) -> None:
+    def __init__(self, leaves: list[Tensor]) -> None:
         self.leaves = leaves
-        self.outs = outs
+        self.outs: list[Tensor] = []
         self.before = [bits(t) for t in leaves]
 
 
 class _Session:
     """The calls of one way."""
 
-    def __init__(self, rule: TorchRule, way: Way) -> None:
+    def __init__(self, rule: TorchRule, way: TorchWay) -> None:
         self.rule = rule
-        self.how: Any = way.presentation  # type: ignore[attr-defined]
+        self.how = way.presentation
         self.effects: list[Effect] = []
         self.presented: list[tuple[str, Tensor]] = []
 
@@ -76,28 +95,30 @@ class _Session:
         grads = self._calls(self.how.calls)(x, ybar)
         value = to_vector(self.domain, grads)
         self._guards()
-        return value
+        return in_memory(self.domain, self.how, value)
 
     def _calls(self, name: str) -> Callable[[Vector, Vector], Grads]:
         return {
-            "once": self._once,
-            "twice": self._twice,
-            "retained": self._retained,
-            "interleaved": self._interleaved,
-            "after forward": self._after_forward,
-            "kept": self._kept,
+            ONCE: self._once,
+            TWICE: self._twice,
+            RETAINED: self._retained,
+            INTERLEAVED: self._interleaved,
+            AFTER_FORWARD: self._after_forward,
+            KEPT: self._kept,
         }[name]
 
     # Each order of calls.
 
     def _once(self, x: Vector, ybar: Vector) -> Grads:
-        if self.how.engine not in _ENGINES:
+        if self.how.engine != GRAD:
             return self._through(x, ybar)
         return self._back(self._forward(x), ybar)
 
     def _twice(self, x: Vector, ybar: Vector) -> Grads:
-        self._back(self._forward(x), ybar)
-        return self._back(self._forward(x), ybar)
+        graph = self._forward(x)
+        self._back(graph, ybar)
+        # The same tensors again, as the parameters of a training loop are.
+        return self._back(self._run(graph.leaves), ybar)
 
     def _retained(self, x: Vector, ybar: Vector) -> Grads:
         graph = self._forward(x)
@@ -106,26 +127,38 @@ class _Session:
 
     def _interleaved(self, x: Vector, ybar: Vector) -> Grads:
         graph = self._forward(x)
-        self._elsewhere(self._forward, x)
-        return self._back(graph, ybar)
+        other = self._elsewhere(x)
+        grads = self._back(graph, ybar)
+        del other  # alive until here
+        return grads
 
     def _after_forward(self, x: Vector, ybar: Vector) -> Grads:
         graph = self._forward(x)
         with torch.no_grad():
-            self._elsewhere(self._forward, x)
+            self._elsewhere(x, grad=False)
         return self._back(graph, ybar)
 
     def _kept(self, x: Vector, ybar: Vector) -> Grads:
         first = self._back(self._forward(x), ybar)
-        other = self._elsewhere(self._forward, x)
-        self._back(other, another_cotangent(ybar))
+        other = self._elsewhere(x)
+        pull(other.outs, other.leaves, other_cotangents(self.rule.cotangents(ybar)))
         return first
 
-    def _elsewhere(self, forward: Callable[[Vector], _Graph], x: Vector) -> _Graph:
-        try:
-            return forward(another_point(self.domain, x))
-        except Exception as error:
-            raise NotHere from error
+    def _elsewhere(self, x: Vector, *, grad: bool = True) -> _Graph:
+        """The forward at another point, the first that the function takes."""
+        tensors = self.rule.forward.tensors(x)
+        needs = self.how.needs or (True,) * len(tensors)
+        for flip, scale in ELSEWHERE:
+            moved = elsewhere(tensors, flip=flip, scale=scale)
+            leaves = [
+                t.requires_grad_(grad and need)
+                for t, need in zip(moved, needs, strict=True)
+            ]
+            try:
+                return self._run(leaves)
+            except Exception as error:
+                refused = error
+        raise NotHere from refused
 
     # One forward, one backward.
 
@@ -163,42 +196,39 @@ class _Session:
         return out
 
     def _forward(self, x: Vector) -> _Graph:
+        return self._run(self._leaves(x))
+
+    def _run(self, leaves: list[Tensor]) -> _Graph:
         self.program.state.again()
-        leaves = self._leaves(x)
-        graph = _Graph(leaves, [])
+        graph = _Graph(leaves)
         graph.outs = self.program(leaves)
         self._unchanged(graph)
         return graph
 
     def _back(self, graph: _Graph, ybar: Vector, *, retain: bool = False) -> Grads:
         cotangents = self._cotangents(ybar)
-        wanted = self.how.outputs or (True,) * len(cotangents)
+        used = self.how.outputs or (True,) * len(cotangents)
         before = [bits(t) for t in cotangents]
-        pairs = [
-            (t, c.to(t.device))
-            for t, c, w in zip(graph.outs, cotangents, wanted, strict=True)
-            if w and t.requires_grad
-        ]
-        if not pairs:
-            raise NotHere
-        outs, grads = [t for t, _ in pairs], [c for _, c in pairs]
-        roots, places = _roots(graph.leaves)
-        if not roots:
-            raise NotHere
-        found = _ENGINES[self.how.engine](outs, roots, grads, retain=retain)
+        grads = pull(
+            graph.outs,
+            graph.leaves,
+            [c if u else None for c, u in zip(cotangents, used, strict=True)],
+            retain=retain,
+        )
         for t, was in zip(cotangents, before, strict=True):
             self._note("mutated-cotangent", "grad_output", changed(was, t))
         self._unchanged(graph)
-        return [None if p is None else found[p] for p in places]
+        return grads
 
     def _through(self, x: Vector, ybar: Vector) -> Grads:
         """Ask by an engine that runs the forward itself."""
-        from gradproof.adapters.torch_ways import through
-
-        found = through(
-            self.how.engine, self.program, self._leaves(x), self._cotangents(ybar)
+        return through(
+            self.how.engine,
+            self.program,
+            self._leaves(x),
+            self._cotangents(ybar),
+            self.effects,
         )
-        return list(found)
 
     # What was disturbed.
 
@@ -215,79 +245,3 @@ class _Session:
             e.slug == slug and e.subject == subject for e in self.effects
         ):
             self.effects.append(Effect(slug, subject, detail))
-
-
-def _roots(leaves: list[Tensor]) -> tuple[list[Tensor], list[int | None]]:
-    """The distinct leaves that require grad, and which of them answers for each."""
-    roots: list[Tensor] = []
-    places: list[int | None] = []
-    seen: set[int] = set()
-    for t in leaves:
-        if not t.requires_grad or id(t) in seen:
-            places.append(None)
-            continue
-        seen.add(id(t))
-        places.append(len(roots))
-        roots.append(t)
-    return roots, places
-
-
-def another_point(domain: Space, x: Vector) -> Vector:
-    """A point near ``x`` where every entry differs and every sign is kept."""
-    moved = np.where(x == 0, 0.25, 0.75 * x)
-    return domain.snap(np.clip(moved, domain.lows(), domain.highs()))
-
-
-def another_cotangent(ybar: Vector) -> Vector:
-    """A cotangent that differs from ``ybar`` in every entry."""
-    return -2.0 * ybar - 1.0
-
-
-Engine = Callable[..., Grads]  # (outs, roots, grads, *, retain)
-
-
-def _by_grad(
-    outs: list[Tensor], roots: list[Tensor], grads: list[Tensor], *, retain: bool
-) -> Grads:
-    return list(
-        torch.autograd.grad(outs, roots, grads, retain_graph=retain, allow_unused=True)
-    )
-
-
-def _by_create_graph(
-    outs: list[Tensor], roots: list[Tensor], grads: list[Tensor], *, retain: bool
-) -> Grads:
-    found: Any = torch.autograd.grad(
-        outs, roots, grads, create_graph=True, allow_unused=True
-    )
-    return [None if g is None else g.detach() for g in found]
-
-
-def _by_backward(
-    outs: list[Tensor], roots: list[Tensor], grads: list[Tensor], *, retain: bool
-) -> Grads:
-    """Through ``.backward()``, which also reaches leaves that are not ours.
-
-    Their ``.grad`` is put aside meanwhile, and given back untouched.
-    """
-    theirs = [
-        n.variable for n in torch_graph.nodes(outs) if hasattr(n, "variable")
-    ]  # fmt: skip
-    aside = [(t, t.grad) for t in theirs]
-    try:
-        for t in (*theirs, *roots):
-            t.grad = None
-        torch.autograd.backward(outs, grads, retain_graph=retain)
-        return [t.grad for t in roots]
-    finally:
-        for t in roots:
-            t.grad = None
-        for t, kept in aside:
-            t.grad = kept
-
-
-_ENGINES: dict[str, Engine] = {
-    "grad": _by_grad,
-    "backward": _by_backward,
-    "create_graph": _by_create_graph,
-}

@@ -10,6 +10,7 @@ from gradproof.adapters import (
     torch_inspect,
     torch_present,
     torch_second,
+    torch_ways,
     torch_witness,
 )
 from gradproof.adapters.failures import failure_of
@@ -165,12 +166,8 @@ class TorchRule(Rule):
         return torch_inspect.inspect(self, x, ybar)
 
     def ways(self) -> tuple[Way, ...]:
-        """Every presentation that PyTorch can make."""
-        try:
-            from gradproof.adapters.torch_ways import ways_for
-        except ModuleNotFoundError:
-            return ()
-        return tuple(ways_for(self))
+        """Every presentation that PyTorch can make, merged where they combine."""
+        return torch_ways.asked_together(torch_ways.ways_for(self))
 
     def jvp(self, x: Vector, tangent: Vector) -> Reply | None:
         """J(x) ẋ by the forward mode that a Function inside defines; else None."""
