@@ -10,6 +10,9 @@
 
 The matrix p has a row and a column for every token. Keeping only q, k and v is what makes
 long sequences fit.
+
+Under autocast the products of the forward run in half precision, and so `grad_output` may
+come in a dtype other than that of q, k and v: hence the `to` in the backward.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ class Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output):
         q, k, v = ctx.saved_tensors
+        grad_output = grad_output.to(v.dtype)
         scale = q.shape[-1] ** -0.5
         p = torch.softmax(q @ k.mT * scale, -1)
         grad_v = p.mT @ grad_output

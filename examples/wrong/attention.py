@@ -21,6 +21,7 @@ class Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output):
         q, k, v = ctx.saved_tensors
+        grad_output = grad_output.to(v.dtype)
         scale = q.shape[-1] ** -0.5
         p = torch.softmax(q @ k.mT * scale, -1)
         grad_v = p.mT @ grad_output

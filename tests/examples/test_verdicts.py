@@ -15,6 +15,7 @@ from loading import from_file, from_string, path_of, renamed
 
 import gradproof
 from gradproof import Verdict, arg
+from gradproof.verdict import Severity
 
 EACH = pytest.mark.parametrize("example", TABLE, ids=lambda e: e.name)
 PRECISIONS = pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def line_of_inputs(path):
 
 def assert_passes(report):
     assert report.verdict is Verdict.PASS, str(report)
-    assert report.findings == (), str(report)
+    assert {f.severity for f in report.findings} <= {Severity.NOTE}, str(report)
 
 
 def assert_told(report, slugs):
