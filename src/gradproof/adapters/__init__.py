@@ -10,10 +10,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from gradproof.adapters import trees
+from gradproof.adapters.describe import describe_inputs as describe_inputs
+from gradproof.adapters.describe import from_npz as from_npz
+from gradproof.adapters.describe import realise as realise
+from gradproof.adapters.describe import to_npz as to_npz
+from gradproof.adapters.signatures import signature as signature
 from gradproof.errors import UsageError
 from gradproof.rule import Rule
-
-__all__ = ["adapt"]
 
 
 def adapt(
@@ -39,10 +43,12 @@ def adapt(
             or complex one does.
         kwargs: Keyword arguments, treated alike.
         vjp: The hand-written backward of a raw pair, ``vjp(grad_output, *inputs)``:
-            the gradient, or a tuple with one for each input. Where the forward has
-            several outputs, ``grad_output`` is nested as they are.
+            the gradient of a lone input; or a tuple with one for each argument, or one
+            for each tensor or array that varies; or a dict by parameter name. Where the
+            forward has several outputs, ``grad_output`` is nested as they are.
         gradient: For NumPy and a scalar function: ``gradient(*inputs)``.
-        jacobian: For NumPy: ``jacobian(*inputs)``, of shape (outputs, inputs).
+        jacobian: For NumPy: ``jacobian(*inputs)``, of shape (outputs, inputs), or one
+            such matrix for each input.
         reference: A plain implementation of the same function, one more witness.
         surrogate: The function that the backward is meant to differentiate.
         reset: Called before each forward.
@@ -52,35 +58,59 @@ def adapt(
         UsageError: The question cannot be asked as it stands.
         UserCodeError: The user's forward raised at the given inputs.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and _is_torch(torch, thing, inputs, kwargs):
+    given = {"vjp": vjp, "gradient": gradient, "jacobian": jacobian}
+    halves = {key: half for key, half in given.items() if half is not None}
+    if len(halves) > 1:
+        raise UsageError(
+            f"{' and '.join(f'{key}=' for key in halves)} were both given and one "
+            f"was expected; keep the one that is to be checked."
+        )
+    rest: dict[str, Any] = {
+        "reference": reference, "surrogate": surrogate, "reset": reset, "name": name,
+    }  # fmt: skip
+    if _is_torch(thing, inputs, kwargs):
         if gradient is not None or jacobian is not None:
             raise UsageError(
-                "gradient= and jacobian= are for NumPy arrays but got tensors; "
+                "gradient= and jacobian= are for NumPy arrays but tensors were given; "
                 "pass vjp=backward, called as backward(grad_output, *inputs)."
             )
         from gradproof.adapters import torch_adapt
 
-        return torch_adapt.adapt(
-            thing, inputs, kwargs, vjp=vjp, reference=reference,
-            surrogate=surrogate, reset=reset, name=name,
-        )  # fmt: skip
-    raise UsageError(
-        "Expected PyTorch tensors, or NumPy arrays with vjp=; "
-        f"got {type(inputs).__name__}."
+        return torch_adapt.adapt(thing, inputs, kwargs, vjp=vjp, **rest)
+    if not halves:
+        raise UsageError(_no_rule(thing))
+    from gradproof.adapters import numpy_pair
+
+    [(kind, half)] = halves.items()
+    backward = numpy_pair.Backward(half, kind)
+    return numpy_pair.adapt(thing, inputs, kwargs, backward=backward, **rest)
+
+
+def _no_rule(thing: Any) -> str:
+    """Why there is nothing to check, where no tensor is in sight."""
+    if not callable(thing):
+        return (
+            f"Expected a function, an autograd.Function or a module but got "
+            f"{type(thing).__name__}, which cannot be called."
+        )
+    return (
+        "No PyTorch tensor is among the inputs, and a NumPy function carries no gradient "
+        "of its own; pass tensors, or the hand-written gradient as vjp=, gradient= or "
+        "jacobian=."
     )
 
 
-def _is_torch(
-    torch: Any, thing: Any, inputs: Any, kwargs: dict[str, Any] | None
-) -> bool:
+def _is_torch(thing: Any, inputs: Any, kwargs: dict[str, Any] | None) -> bool:
     """Whether this is for the PyTorch adapter."""
-    from gradproof.adapters import trees
-
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
     leaves = [item for _, item in trees.walk((inputs, kwargs or {}))]
     if any(isinstance(item, torch.Tensor) for item in leaves):
         return True
-    if isinstance(thing, torch.nn.Module):
+    if isinstance(thing, (torch.nn.Module, torch.autograd.Function)):
         return True
     owner = thing if isinstance(thing, type) else getattr(thing, "__self__", None)
-    return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
+    if isinstance(owner, type) and issubclass(owner, torch.autograd.Function):
+        return True
+    return type(thing).__module__.startswith(("torch._library", "torch._ops"))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gradproof.adapters import torch_graph, trees
+from gradproof.adapters.describe import bounds_of
 from gradproof.adapters.failures import failure_of, peeled
 from gradproof.adapters.torch_callee import Callee, is_generator, of_pair, recognise
 from gradproof.adapters.torch_hooks import watching
@@ -168,7 +169,10 @@ class _Draft:
     def program(self, reset: Callable[[], Any] | None) -> tuple[Program, Space, Any]:
         specs = tuple(Spec.of(t) for _, t in self.varied)
         domain = Space.of(
-            [s.leaf(p) for s, (p, _) in zip(specs, self.varied, strict=True)]
+            [
+                s.leaf(p, *bounds_of(t))
+                for s, (p, t) in zip(specs, self.varied, strict=True)
+            ]
         )
         values: list[Tensor | None] = [
             s.sparse.values() if s.sparse is not None else t

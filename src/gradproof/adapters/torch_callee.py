@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch.autograd.function import Function
 
+from gradproof.adapters.randomness import source_of
 from gradproof.adapters.torch_pair import pair_of
 from gradproof.errors import UsageError
 
@@ -240,7 +239,4 @@ def captured(
 
 def is_generator(thing: Any) -> bool:
     """Whether ``thing`` is a random generator of torch, NumPy or Python."""
-    kinds = (
-        torch.Generator, np.random.Generator, np.random.RandomState, random.Random,
-    )  # fmt: skip
-    return isinstance(thing, kinds)
+    return isinstance(thing, torch.Generator) or source_of(thing, "") is not None

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from gradproof.adapters import torch_graph, trees
 from gradproof.adapters.failures import failure_of
+from gradproof.adapters.randomness import drawn
 from gradproof.adapters.torch_callee import is_new_style
 from gradproof.adapters.torch_hooks import watching
 from gradproof.adapters.torch_pair import is_pair
 from gradproof.adapters.torch_program import OutputChanged, output_failure
 from gradproof.adapters.torch_source import display_name, operator_forward
-from gradproof.adapters.torch_state import drawn
 from gradproof.adapters.torch_tensors import bits, changed, to_vector
 from gradproof.rule import Reply
 from gradproof.space import Vector

@@ -102,22 +102,9 @@ class Call:
         """Gradients nested like their arguments, laid flat."""
         out: list[Any] = [None] * len(self.paths)
         for place, g in pairs:
-            for slot, part in _aligned(place, g):
+            for slot, part in trees.aligned(place, g):
                 out[slot.index] = part
         return tuple(out)
-
-
-def _aligned(place: Any, g: Any) -> list[tuple[trees.Slot, Any]]:
-    """Each slot below ``place`` with its part of ``g``."""
-    if isinstance(place, trees.Slot):
-        return [(place, g)]
-    if isinstance(place, (tuple, list)) and isinstance(g, (tuple, list)):
-        pairs = list(zip(place, g, strict=False))
-    elif isinstance(place, dict) and isinstance(g, dict):
-        pairs = [(inner, g.get(key)) for key, inner in place.items()]
-    else:
-        return []
-    return [found for inner, part in pairs for found in _aligned(inner, part)]
 
 
 class _PairFunction(Function):

@@ -4,67 +4,25 @@ from __future__ import annotations
 
 import copy
 import functools
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-Setter = Callable[[Any], Any]
-
-
-class Source:
-    """One source of random numbers: how its state is read and written."""
-
-    def __init__(self, name: str, read: Callable[[], Any], write: Setter) -> None:
-        """Name it for the reader of a report."""
-        self.name = name
-        self.read = read
-        self.write = write
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Equality of two states: tensors, arrays, nested dicts and tuples of them."""
-    if isinstance(a, Tensor):
-        return bool(torch.equal(a, b))
-    if isinstance(a, np.ndarray):
-        return bool(np.array_equal(a, b))
-    if isinstance(a, dict):
-        return all(_same(a[key], b[key]) for key in a)
-    return bool(a == b)
+from gradproof.adapters import randomness
+from gradproof.adapters.randomness import Source, same
 
 
 def _cpu() -> Source:
     return Source("torch", torch.default_generator.get_state, torch.set_rng_state)
 
 
-def _legacy_numpy() -> Source:
-    # The module-level generator is what a user's own np.random.rand() draws from.
-    return Source(
-        "numpy",
-        lambda: np.random.get_state(legacy=False),  # noqa: NPY002
-        np.random.set_state,
-    )
-
-
-def _python() -> Source:
-    return Source("random", random.getstate, random.setstate)
-
-
 def _generator(thing: Any, path: str) -> Source | None:
     if isinstance(thing, torch.Generator):
         return Source(path, thing.get_state, thing.set_state)
-    if isinstance(thing, np.random.Generator):
-        bits = thing.bit_generator
-        return Source(path, lambda: bits.state, lambda s: setattr(bits, "state", s))
-    if isinstance(thing, np.random.RandomState):
-        return Source(path, lambda: thing.get_state(legacy=False), thing.set_state)
-    if isinstance(thing, random.Random):
-        return Source(path, thing.getstate, thing.setstate)
-    return None
+    return randomness.source_of(thing, path)
 
 
 def _accelerators() -> list[Source]:
@@ -150,7 +108,7 @@ class State:
         """Take the random state as it is now for the state of every call."""
         given = [_generator(thing, path) for path, thing in generators]
         self._always = [_cpu(), *_accelerators(), *[g for g in given if g is not None]]
-        self._seldom = [_legacy_numpy(), _python()]
+        self._seldom = [randomness.legacy_numpy(), randomness.python()]
         self._start = [(s, s.read()) for s in self._always]
         self._seldom_start = [(s, s.read()) for s in self._seldom]
         self._roots = tuple(modules)
@@ -221,7 +179,7 @@ class State:
     def _learn(self) -> None:
         """Follow a seldom-used source at every call once it was drawn from."""
         for source, state in list(self._seldom_start):
-            if not _same(state, source.read()):
+            if not same(state, source.read()):
                 self._seldom.remove(source)
                 self._seldom_start.remove((source, state))
                 self._always.append(source)
@@ -240,12 +198,3 @@ class State:
         """Set the random state to that of the beginning of a call."""
         for source, state in self._start:
             source.write(state)
-
-
-def drawn(
-    before: list[tuple[str, Any]], after: list[tuple[str, Any]]
-) -> tuple[str, ...]:
-    """The names of the sources whose state moved."""
-    return tuple(
-        name for (name, a), (_, b) in zip(before, after, strict=True) if not _same(a, b)
-    )

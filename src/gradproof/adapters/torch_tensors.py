@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -94,9 +95,11 @@ class Spec:
         sparse = None if self.sparse is None else self.sparse.to(dtype)
         return replace(self, dtype=dtype, sparse=sparse)
 
-    def leaf(self, path: str) -> Leaf:
+    def leaf(self, path: str, low: float = -inf, high: float = inf) -> Leaf:
         """The leaf of a space that it stands for."""
-        return Leaf(path, self.shape, self.precision, self.is_complex)
+        return Leaf(
+            path, self.shape, self.precision, self.is_complex, low=low, high=high
+        )
 
     def tensor(self, view: Array) -> Tensor:
         """A fresh tensor, without grad, that holds the numbers of ``view``."""

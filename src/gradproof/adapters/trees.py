@@ -127,3 +127,16 @@ def numbers(leaves: list[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:
 def unique(paths: list[str], taken: Mapping[str, Any] | set[str]) -> list[str]:
     """``paths``, with ``self.`` before those that are taken already."""
     return [f"self.{path}" if path in taken else path for path in paths]
+
+
+def aligned(place: Any, g: Any) -> list[tuple[Slot, Any]]:
+    """Each slot below ``place`` with its part of ``g``, nested alike."""
+    if isinstance(place, Slot):
+        return [(place, g)]
+    if isinstance(place, (tuple, list)) and isinstance(g, (tuple, list)):
+        pairs = list(zip(place, g, strict=False))
+    elif isinstance(place, dict) and isinstance(g, dict):
+        pairs = [(inner, g.get(key)) for key, inner in place.items()]
+    else:
+        return []
+    return [found for inner, part in pairs for found in aligned(inner, part)]

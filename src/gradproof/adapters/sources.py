@@ -1,0 +1,64 @@
+"""The user's source of a class or function. Knows no framework."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import re
+from typing import Any
+
+from gradproof.verdict import Source
+
+_ALLOW = re.compile(r"#\s*gradproof:\s*allow\[([^\]]*)\]")
+
+
+def source_of(thing: Any, name: str, kind: str, forward: Any = None) -> Source:
+    """The Source of a class or function; without text where it cannot be read."""
+    thing = inspect.unwrap(thing) if callable(thing) else thing
+    backward, forward_name = "backward", "forward"
+    if not isinstance(thing, type):
+        backward = getattr(thing, "__name__", "backward")
+        forward_name = getattr(forward, "__name__", "forward")
+    elif _has_own_vjp(thing):
+        backward = "vjp"
+    try:
+        file = inspect.getsourcefile(thing) or ""
+        lines, first = inspect.getsourcelines(thing)
+    except (OSError, TypeError, IndentationError, SyntaxError):
+        return Source(name, kind, backward=backward, forward=forward_name)
+    return Source(
+        name,
+        kind,
+        file=file,
+        line=max(first, 1),
+        text="".join(lines),
+        backward=backward,
+        forward=forward_name,
+        allow=allowed("".join(lines), _above(file, first)),
+    )
+
+
+def _has_own_vjp(cls: type) -> bool:
+    """Whether a Function calls its backward ``vjp``, as PyTorch lets it."""
+    return "vjp" in vars(cls) and "backward" not in vars(cls)
+
+
+def _above(file: str, first: int) -> str:
+    """The comment lines directly above line ``first``."""
+    out: list[str] = []
+    at = first - 1
+    while at >= 1:
+        line = linecache.getline(file, at).strip()
+        if not line.startswith("#"):
+            break
+        out.append(line)
+        at -= 1
+    return "\n".join(out)
+
+
+def allowed(text: str, above: str = "") -> tuple[str, ...]:
+    """The slugs that a ``# gradproof: allow[...]`` comment names."""
+    slugs: list[str] = []
+    for match in _ALLOW.finditer(above + "\n" + text):
+        slugs += [part.strip() for part in match.group(1).split(",") if part.strip()]
+    return tuple(dict.fromkeys(slugs))
