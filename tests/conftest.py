@@ -6,6 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no failure of a law.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 GOLD = Path(__file__).parent / "gold"
 

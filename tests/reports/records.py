@@ -15,6 +15,7 @@ from gradproof.verdict import (
     Elsewhere,
     Estimate,
     Evidence,
+    Failure,
     Finding,
     Help,
     Limit,
@@ -226,12 +227,25 @@ def measured() -> Evidence:
             Asked(
                 "grad_output expanded", "grad_output layout", "layout-assumed", False
             ),
+            Asked(
+                "under vmap",
+                "engine",
+                "unsupported-transform",
+                False,
+                failure=Failure("RuntimeError", "no vmap"),
+            ),
         ),
         elsewhere=(
             Elsewhere("float32", "dtype", Verdict.PASS),
             Elsewhere("second order", "order", Verdict.UNDECIDED, note="no graph"),
         ),
     )
+
+
+def agreeing() -> Evidence:
+    """One way was asked, and agreed."""
+    way = Asked("grad_output offset", "grad_output layout", "layout-assumed", True)
+    return evidence(0.0, asked=(way,))
 
 
 def with_codes() -> Evidence:

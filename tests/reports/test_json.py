@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json as stdlib
 import math
+import zlib
+from base64 import b64encode
 from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
@@ -29,12 +31,20 @@ from gradproof.verdict import (
 from . import records as r
 
 
+def bits(a: np.ndarray) -> bytes:
+    """The bytes of an array, with one NaN for all."""
+    parts = np.array(a).reshape(-1).view(a.real.dtype)
+    if parts.dtype.kind == "f":
+        parts[np.isnan(parts)] = np.nan
+    return parts.tobytes()
+
+
 def same(a: object, b: object) -> bool:
     """Equal in type and value, arrays in dtype and shape, NaN equal to NaN."""
     if type(a) is not type(b):
         return False
     if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+        return a.dtype == b.dtype and a.shape == b.shape and bits(a) == bits(b)
     if is_dataclass(a):
         return all(same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
     if isinstance(a, (tuple, list)):
@@ -123,6 +133,25 @@ def test_what_is_no_record_survives_as_text():
     assert again.evidence.answers == (("a", "{1, 2}"),)
 
 
+@pytest.mark.parametrize("dtype", ["f8", ">f8", "f4", "c16", "i8", "i1", "?"])
+def test_long_arrays_are_packed_and_come_back(dtype):
+    rng = np.random.default_rng(0)
+    long = rng.normal(size=(70, 80)).astype(dtype)
+    evidence = replace(r.evidence(0.0), answers=(("a", long),))
+    text = json.to_json(replace(r.PASS, evidence=evidence))
+    assert len(text) < 20 * long.size + 10_000
+    (_, again), *_ = json.from_json(text).evidence.answers
+    assert again.dtype == long.dtype.newbyteorder("=")
+    assert again.shape == long.shape
+    assert np.array_equal(again, long)
+    again[0, 0] = 1  # not a view of the file
+
+
+def packed(text: str, shape: int = 5000) -> str:
+    array = {"$kind": "array", "dtype": "f8", "shape": [shape], "packed": text}
+    return edited(records=[array])
+
+
 def test_several_records_keep_their_order():
     assert [x.name for x in json.load(json.dump([r.KINK, r.PASS, r.VACUOUS]))] == [
         "LeakyClamp",
@@ -152,6 +181,15 @@ def test_fields_of_a_later_minor_version_are_ignored_and_missing_ones_have_defau
 
 def edited(**changes: object) -> str:
     return stdlib.dumps({**stdlib.loads(json.to_json(r.PASS)), **changes})
+
+
+def test_a_packed_array_unpacks_to_no_more_than_it_says():
+    bomb = b64encode(zlib.compress(bytes(10**7))).decode()
+    with pytest.raises(UsageError, match="no report"):  # read, but no record
+        json.load(packed(bomb, 2))
+    for text in ("***", "AAAA", bomb[:40]):
+        with pytest.raises(UsageError, match="is damaged"):
+            json.load(packed(text))
 
 
 @pytest.mark.parametrize(

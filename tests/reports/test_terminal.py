@@ -158,6 +158,11 @@ def test_verbose_with_everything(gold):
     gold("verbose-fail", render(record, verbose=True))
 
 
+def test_verbose_says_that_ways_agreed():
+    text = render(replace(r.PASS, evidence=r.agreeing()), verbose=True)
+    assert "ways:      grad_output offset; all agree with the plain one" in text
+
+
 def test_verbose_says_what_became_of_entries(gold):
     gold(
         "verbose-codes", render(replace(r.PASS, evidence=r.with_codes()), verbose=True)
@@ -322,3 +327,19 @@ def test_without_a_bar_none_is_printed():
     text = render(replace(r.FAIL, findings=(replace(r.GENERAL, worst=worst),)))
     assert "expected 0.750000\n" in text
     assert "±" not in text
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [("x = 0.5", "worst is x̄[3], at x = 0.5\n"), ("asked twice", "worst is x̄[3], asked twice\n"),
+     ("", "worst is x̄[3]\n")],
+)  # fmt: skip
+def test_where_the_worst_entry_is(at, said):
+    finding = replace(r.GENERAL, worst=replace(r.GENERAL.worst, at=at))
+    assert said in render(replace(r.FAIL, findings=(finding,)))
+
+
+def test_a_single_entry_is_not_counted():
+    finding = replace(r.GENERAL, worst=replace(r.GENERAL.worst, total=1))
+    text = render(replace(r.FAIL, findings=(finding,)))
+    assert "= evidence: x̄[3] is wrong, at x = 0.5\n" in text

@@ -79,7 +79,9 @@ def _equals(page: Page, width: int, label: str, text: str) -> None:
 
 
 def _worst(page: Page, worst: Worst, width: int) -> None:
-    at = words.AT.format(at=worst.at) if worst.at else ""
+    # "x = 1.5" is where; anything else, such as how it was asked, says so itself.
+    at = words.AT if "=" in worst.at else words.BESIDE
+    at = at.format(at=worst.at) if worst.at else ""
     if worst.total > 1:
         text = words.WORST_OF.format(
             wrong=count(worst.wrong),

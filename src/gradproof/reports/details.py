@@ -72,9 +72,11 @@ def _asked(page: Page, evidence: Evidence) -> None:
     page.put()
     if evidence.asked:
         names = ", ".join(asked.way for asked in evidence.asked)
-        odd = [asked.way for asked in evidence.asked if not asked.agreed]
-        said = words.DIFFERED.format(ways=", ".join(odd)) if odd else words.ALL_AGREED
-        _labelled(page, words.WAYS, f"{names}; {said}")
+        raised = [a.way for a in evidence.asked if a.failure is not None]
+        odd = [a.way for a in evidence.asked if not a.agreed and a.failure is None]
+        said = [words.DIFFERED.format(ways=", ".join(odd))] if odd else []
+        said += [words.RAISED.format(ways=", ".join(raised))] if raised else []
+        _labelled(page, words.WAYS, "; ".join([names, *(said or [words.ALL_AGREED])]))
     if evidence.elsewhere:
         settings = ", ".join(
             f"{e.setting} {e.verdict}" + (f" ({e.note})" if e.note else "")
@@ -122,8 +124,8 @@ def rows_at(evidence: Evidence) -> tuple[list[Row], int]:
     """The rows that are shown, and how many there are in all."""
     block = evidence.block
     if block is not None and block.value.size:
-        pairs = _pairs(evidence, block)
-        return [_entry(evidence, block, i, j) for i, j in pairs[:MOST_ROWS]], len(pairs)
+        pairs, total = _pairs(evidence, block)
+        return [_entry(evidence, block, i, j) for i, j in pairs], total
     if evidence.probes:
         probe = evidence.probes[0]
         first = np.flatnonzero(probe.expected.code != Code.UNMEASURED)
@@ -131,20 +133,22 @@ def rows_at(evidence: Evidence) -> tuple[list[Row], int]:
     return [], 0
 
 
-def _pairs(evidence: Evidence, block: Block) -> list[tuple[int, int]]:
-    """Entries worth a row: the diagonal of an elementwise operation, else all.
+def _pairs(evidence: Evidence, block: Block) -> tuple[list[tuple[int, int]], int]:
+    """The entries that get a row, and how many could have one.
 
-    Wrong ones first, so that a long table does not hide them.
+    Of an elementwise operation the diagonal, else all; where not all fit, the wrong ones
+    come first, so that a long table does not hide them.
     """
-    shape = block.value.shape
+    n, m = block.value.shape
     if diagonal(evidence, block):
-        pairs = [(i, i) for i in range(shape[0])]
+        wrong, i = np.diagonal(block.wrong), np.arange(n)
+        flat = i * m + i
     else:
-        pairs = [(i, j) for i in range(shape[0]) for j in range(shape[1])]
-    if len(pairs) > MOST_ROWS:
-        wrong = block.wrong
-        pairs.sort(key=lambda at: not wrong[at])
-    return pairs
+        wrong, flat = block.wrong.reshape(-1), np.arange(n * m)
+    total = len(flat)
+    if total > MOST_ROWS:
+        flat = flat[np.argsort(~wrong, kind="stable")[:MOST_ROWS]]
+    return [(int(k) // m, int(k) % m) for k in flat], total
 
 
 def diagonal(evidence: Evidence, block: Block) -> bool:
