@@ -57,7 +57,7 @@ def differentiate(
         return _quick(counted, zero, span, grain, unit, low, high, noise)
     h = ladder(power_of_two(span), grain)
     samples = take(counted, h, low, high, zero, unit, grain)
-    answer = thorough.judge(samples)
+    answer = thorough.judge(samples).answer
     return _estimate(
         answer, counted, tuple(h.tolist()), 4, _curve(samples.h, samples, answer)
     )
