@@ -40,10 +40,10 @@ _UPPER = {"W": "vector", "X": "data", "Y": "data", "Z": "data", "B": "data"}
 _ONLY_WITH = {
     "classes": {"labels", "index"}, "gather": {"index", "table"}, "scatter": {"index"},
     "edges": {"index"}, "aligned": {"index"}, "linear": {"vector", "matrix", "bias"},
-    "recurrent": {"vector", "matrix"}, "conv1d": {"vector"}, "conv2d": {"vector"},
+    "recurrent": {"vector", "matrix"}, "state": {"vector", "matrix"}, "conv1d": {"vector"}, "conv2d": {"vector"},
     "chain": {"vector"},
 }  # fmt: skip
-_WITH_WEIGHTS = ("rows", "linear", "matmul", "recurrent", "filter", "chain")
+_WITH_WEIGHTS = ("rows", "linear", "matmul", "recurrent", "state", "filter", "chain")
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,14 @@ def explain_choice(
     described: Sequence[Described], sizes: Mapping[str, int] | None = None
 ) -> str:
     """The line that says which inputs were guessed, and how to choose others."""
-    filled = fill([s for d in described for s in d.symbols], sizes or {})
-    chosen = "; ".join(str(_sized(d, filled)) for d in described)
+    chosen = shown(described, sizes or {})
     return f"inputs: {chosen} (guessed; choose with -i {quoted(described)})"
+
+
+def shown(described: Sequence[Described], sizes: Mapping[str, int]) -> str:
+    """The descriptions with numbers in place of the symbols, as ``draw`` sets them."""
+    filled = fill([s for d in described for s in d.symbols], sizes)
+    return "; ".join(str(_sized(d, filled)) for d in described)
 
 
 def quoted(described: Sequence[Described]) -> str:
@@ -279,9 +284,9 @@ def _ordered(slots: Sequence[_Slot], hints: Hints) -> list[str]:
         wanted += ["attention", "attention3"]
     products = "@" in hints.calls or hints.calls & {"matmul", "mm", "linear", "addmm"}
     if products and hints.turned:
-        wanted += ["linear", "recurrent"]
+        wanted += ["linear", "recurrent", "state"]
     elif products:
-        wanted += ["matmul", "recurrent", "matvec"]
+        wanted += ["matmul", "recurrent", "state", "matvec"]
     for calls, schemes in WANTED:
         if calls & hints.calls:
             wanted += schemes

@@ -78,6 +78,10 @@ SCHEMES: dict[str, dict[str, str]] = {
         "data": "f64[B, D]", "vector": "f64[D, D]*0.2", "bias": "f64[D]",
         "matrix": "f64[D, D]*0.2",
     },
+    "state": {
+        "data": "f64[D]", "vector": "f64[D, D]*0.2", "bias": "f64[D]",
+        "matrix": "f64[D, D]*0.2",
+    },
     "gather": {
         "data": "f64[V, D]", "table": "f64[V, D]", "index": "int[B] in 0..V",
         "vector": "f64[D]", "count": "size V", "mask": "bool[B]",

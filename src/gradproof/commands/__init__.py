@@ -1,0 +1,1 @@
+"""Room: see README.md beside this file."""
