@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import itertools
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +23,7 @@ def from_file(name, *, wrong=False):
         f"{kind}_{name}", path_of(name, wrong=wrong)
     )
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # inspect finds a class's source by way of this
     spec.loader.exec_module(module)
     return module
 

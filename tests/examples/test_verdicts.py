@@ -21,6 +21,7 @@ EACH = pytest.mark.parametrize("example", TABLE, ids=lambda e: e.name)
 PRECISIONS = pytest.mark.parametrize(
     "dtype", [torch.float64, torch.float32], ids=["float64", "float32"]
 )
+# The filter sent back unflipped: the transpose is missing, or the taps stand elsewhere.
 PAIR_SLUGS = {"transposed-jacobian", "shifted-index"}
 
 
