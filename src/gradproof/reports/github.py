@@ -5,7 +5,7 @@ The commands of a workflow log: ``::error file=ops.py,line=13::message``.
 
 from __future__ import annotations
 
-from gradproof.reports import blocks, concise, terminal
+from gradproof.reports import blocks, concise, terminal, words
 from gradproof.reports.snippet import main, where
 from gradproof.verdict import Finding, Record, Severity, Undecided
 
@@ -38,13 +38,13 @@ def _finding(finding: Finding, record: Record) -> str:
             properties["endLine"] = str(span.stop[0])
     text = concise.message(finding)
     if finding.help is not None:
-        text += f"\nhelp: {finding.help.text}"
+        text += f"\n{words.HELP}{finding.help.text}"
     return _command(_COMMANDS[finding.severity], properties, finding.slug, text)
 
 
 def _undecided(block: Undecided, record: Record) -> str:
     headline = blocks.undecided_headline(record.name, block).replace("`", "")
-    parts = [headline, block.detail, f"help: {block.decide}" if block.decide else ""]
+    parts = [headline, block.detail, words.HELP + block.decide if block.decide else ""]
     text = "\n".join(filter(None, parts))
     return _command("warning", _file(record), f"undecided: {block.reason}", text)
 
