@@ -42,6 +42,9 @@ SITUATIONS = {
     "short-and-undecided": replace(
         r.FAIL, findings=(r.GENERAL, r.SIGN), undecided=r.KINK.undecided
     ),
+    "with-a-note": replace(
+        r.FAIL, findings=(r.NOTE, r.GENERAL), undecided=r.KINK.undecided
+    ),
     "many-findings": replace(
         r.FAIL, findings=(r.GENERAL,) + 20 * (r.SIGN,), undecided=r.KINK.undecided
     ),

@@ -87,12 +87,19 @@ def _fixed(value: float, places: int, shift: int) -> str:
 
 
 def column(values: tuple[float, ...], bar: float = math.nan) -> tuple[str, ...]:
-    """As ``together``, padded on the left so that the decimal points align."""
+    """As ``together``, padded on the left so that the decimal points align.
+
+    NaN and infinity have no point and stand at the left.
+    """
     shown = together(values, bar)
-    before = [len(text.partition(".")[0].partition("e")[0]) for text in shown]
+    before = [
+        len(text.partition(".")[0].partition("e")[0]) if math.isfinite(value) else 0
+        for value, text in zip(values, shown, strict=True)
+    ]
     widest = max(before, default=0)
     return tuple(
-        " " * (widest - n) + text for n, text in zip(before, shown, strict=True)
+        " " * (widest - n if n else 0) + text
+        for n, text in zip(before, shown, strict=True)
     )
 
 

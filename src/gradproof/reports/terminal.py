@@ -131,8 +131,10 @@ def _others(
 ) -> Page:
     """What follows the leading block, as fully as fits in ``room`` lines."""
     lead = 1 if record.verdict is Verdict.UNDECIDED else 0
-    items: list[Finding | Undecided] = [f for f in findings if verbose or not f.allowed]
-    items += record.undecided[lead:]
+    told = [f for f in findings if verbose or not f.allowed]
+    notes = [f for f in told if f.severity is Severity.NOTE and not f.allowed]
+    items: list[Finding | Undecided] = [f for f in told if f not in notes]
+    items += [*record.undecided[lead:], *notes]
     out = page.fresh()
     for item in items:
         out.put()
@@ -160,6 +162,8 @@ def _block(
         blocks.undecided(page, record.name, item)
     elif complete:
         blocks.full(page, item, blocks.source_of(record))
+    elif item.severity is Severity.NOTE:
+        blocks.one_line(page, item)
     else:
         blocks.short(page, item)
 
