@@ -89,7 +89,7 @@ class _Asking:
     def _add(self, one: Card, match: Match, look: Look) -> None:
         made = finding(one, match, look)
         self.found.append(made)
-        if made.severity is Severity.ERROR:
+        if made.severity is Severity.ERROR or match.quiets:
             self.causes.add(look.layer)
 
     def _match(self, one: Card, look: Look) -> Match | None:

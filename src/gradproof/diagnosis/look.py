@@ -192,6 +192,11 @@ class Look:
             return f"`{rule}`"
         return f"`{name}.{rule}`"
 
+    @property
+    def short(self) -> str:
+        """The operation's own name."""
+        return self.evidence.source.name or self.evidence.name or "the function"
+
     @cached_property
     def block(self) -> Panel | None:
         """The panel of unit cotangents, restricted to the scope."""

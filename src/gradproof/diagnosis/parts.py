@@ -63,7 +63,7 @@ def constant_part(look: Look) -> Part | None:
     leaf = look.wrong_leaves[0]
     wrong = wrong_columns(look)
     found = name_part(leaf, wrong)
-    if found is None or found.kind == "all":
+    if found is None or found.kind == "all" or not _some_right(look, leaf, wrong):
         return None
     masks: list[Bools] = [
         np.broadcast_to(wrong[p.cols], p.got.shape) for p in look.panels
@@ -72,6 +72,10 @@ def constant_part(look: Look) -> Part | None:
     if constant is None:
         return None
     return Part(call(leaf.path, found), wrong, constant)
+
+
+def _some_right(look: Look, leaf: Leaf, wrong: Mask) -> bool:
+    return bool((known_columns(look) & ~wrong)[leaf.slice].any())
 
 
 def extents(look: Look) -> list[tuple[str, int]]:

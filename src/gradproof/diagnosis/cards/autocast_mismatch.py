@@ -7,8 +7,8 @@ from gradproof.diagnosis.reported import Told, told
 from gradproof.verdict import Severity
 
 _TOLD = Told(
-    headline="{name} answers differently with {ways}",
-    raised="{name} raises with {ways}",
+    headline="{name} answers differently {ways}",
+    raised="{name} raises {ways}",
     note="a test outside autocast cannot see this",
     help="decorate forward with `torch.amp.custom_fwd` and backward with "
     "`torch.amp.custom_bwd`",

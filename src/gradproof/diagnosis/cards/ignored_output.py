@@ -19,7 +19,7 @@ def _match(look: Look) -> Match | None:
         return _only_together(look)
     ignored = _ignored(look)
     if not ignored:
-        return None
+        return _only_together(look)
     paths = joined(a.path for a in ignored)
     return Match(
         f"{look.name} ignores the cotangent of the output {paths}",
@@ -43,21 +43,22 @@ def _ignored(look: Look) -> tuple[Leaf, ...]:
             out.append(leaf)
     every = Look.at(look.evidence).block
     # An output that some other input does hear is not ignored.
-    return tuple(a for a in out if every is not None and zero_got(every.below(a)).all())
+    unheard = all(every is not None and zero_got(every.below(a)).all() for a in out)
+    return tuple(out) if unheard else ()
 
 
 def _only_together(look: Look) -> Match | None:
     """Right for each output alone, but together one of them wins (if/elif)."""
     lin, whole = look.linearity, look.block
-    if lin is None or whole is None or not look.whole or lin.broken() != ("additive",):
+    if lin is None or whole is None or not look.whole:
         return None
-    if whole.bad.any():
+    if whole.bad.any() or set(lin.broken()) - {"additive"}:
         return None
     for leaf in look.evidence.codomain:
         kept = np.where(_mask(look, leaf), 0.0, lin.cotangent)
         made, error = kept @ whole.want, np.abs(kept) @ whole.bound
-        room = error + AMPLIFY * lin.slack
-        if np.all(np.abs(lin.once - made) <= room):
+        room = error + AMPLIFY * lin.slack[whole.cols]
+        if np.all(np.abs(lin.once[whole.cols] - made) <= room):
             return Match(
                 f"{look.name} ignores the cotangent of the output {leaf.path} when the "
                 "others have one too",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradproof.diagnosis.card import COTANGENT, Card, Match
+from gradproof.diagnosis.card import COTANGENT, FIRST, Card, Match
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.words import ORDINARY, number
 from gradproof.verdict import Linearity, Severity
@@ -17,6 +17,8 @@ _LAWS = {
 
 
 def _match(look: Look) -> Match | None:
+    if look.layer == FIRST:
+        return _together(look)
     lin = look.linearity
     if lin is None or not lin.broken():
         return None
@@ -27,6 +29,22 @@ def _match(look: Look) -> Match | None:
         note=ORDINARY["one-hot"] + ", nor can one with ȳ = 1",
         help="let the cotangent enter once, as a factor; leave scaling, clipping and "
         "signs to the optimiser",
+    )
+
+
+def _together(look: Look) -> Match | None:
+    """Right for each unit cotangent alone, wrong for several at once."""
+    if look.block is None or not look.whole or look.block.bad.any():
+        return None
+    if not any(
+        p.bad.any() for p in look.panels if np.array_equal(p.point, look.block.point)
+    ):
+        return None
+    return Match(
+        f"{look.name} is not linear in its cotangent: elements act on one another",
+        ("right for each element of ȳ alone, wrong for a ȳ that mixes them",),
+        note=ORDINARY["one-hot"],
+        help="let the cotangent enter once, as a factor, with no condition on its values",
     )
 
 
@@ -55,4 +73,6 @@ def _how(lin: Linearity) -> tuple[str, tuple[str, ...]]:
     return "", ()
 
 
-CARD = Card("nonlinear-cotangent", Severity.ERROR, 10, _match, layers=(COTANGENT,))
+CARD = Card(
+    "nonlinear-cotangent", Severity.ERROR, 10, _match, layers=(COTANGENT, FIRST)
+)

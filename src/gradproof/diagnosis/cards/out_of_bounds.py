@@ -7,7 +7,7 @@ from gradproof.diagnosis.reported import Told, told
 from gradproof.verdict import Severity
 
 _TOLD = Told(
-    headline="{name} reads or writes outside its tensors with {ways}",
+    headline="{name} reads or writes outside {subjects}",
     note="what lies next to a tensor is usually mapped memory, so nothing crashes",
     help="mask loads and stores at the edge of the tensor",
 )

@@ -7,8 +7,8 @@ from gradproof.diagnosis.reported import Told, told
 from gradproof.verdict import Severity
 
 _TOLD = Told(
-    headline="{name} answers for another call than its own with {ways}",
-    raised="{name} raises with {ways}",
+    headline="{name} depends on what was called before ({ways})",
+    raised="{name} raises when called again ({ways})",
     note="a test that runs one forward and then its backward cannot see this",
     help="keep what backward needs on ctx (`ctx.save_for_backward`), not on the "
     "class, the module or a global",

@@ -7,8 +7,8 @@ from gradproof.diagnosis.reported import Told, told
 from gradproof.verdict import Severity
 
 _TOLD = Told(
-    headline="{name} answers differently with {ways}",
-    raised="{name} raises with {ways}",
+    headline="{name} depends on which inputs require grad ({ways})",
+    raised="{name} raises when some inputs do not require grad ({ways})",
     note="tests let every input require grad; a frozen layer or a first layer does not",
     help="compute each gradient under its own `ctx.needs_input_grad[i]`, and "
     "save what the other gradients need",

@@ -7,8 +7,8 @@ from gradproof.diagnosis.reported import Told, told
 from gradproof.verdict import Severity
 
 _TOLD = Told(
-    headline="{name} answers differently with {ways}",
-    raised="{name} raises with {ways}",
+    headline="{name} answers differently when an output is unused ({ways})",
+    raised="{name} raises when an output is unused ({ways})",
     note="a loss that uses every output hides this",
     help="treat a missing cotangent as zeros: test each for None, or leave "
     "`ctx.set_materialize_grads` on",

@@ -7,7 +7,7 @@ from gradproof.diagnosis.reported import Told, told
 from gradproof.verdict import Severity
 
 _TOLD = Told(
-    headline="{name} cannot be used with {ways}",
+    headline="{name} cannot be used {ways}",
     note="nothing is wrong with the gradient itself",
     help="write `setup_context` apart from `forward`, and set "
     "`generate_vmap_rule` or a `vmap` method",

@@ -6,6 +6,7 @@ from gradproof.diagnosis.algebra import Ratio, name_constant, ratio
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.parts import constant_part, extents
+from gradproof.diagnosis.values import told_by_value
 from gradproof.diagnosis.words import ORDINARY, gradient_of, number
 from gradproof.verdict import Severity
 
@@ -28,7 +29,7 @@ def _match(look: Look) -> Match | None:
             agreed=f"x̄ / {_value(found)}",
             amplify=1.0 / abs(found.mid),
         )
-    part = constant_part(look)
+    part = None if told_by_value(look) else constant_part(look)
     if part is None or not _is_factor(part.ratio):
         return None
     text, _ = _named(part.ratio, look)
@@ -64,4 +65,4 @@ def _value(found: Ratio) -> str:
     return number(found.mid)
 
 
-CARD = Card("wrong-factor", Severity.ERROR, 60, _match)
+CARD = Card("wrong-factor", Severity.ERROR, 65, _match)

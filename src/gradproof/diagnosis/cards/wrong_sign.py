@@ -6,6 +6,7 @@ from gradproof.diagnosis.algebra import ratio
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.parts import constant_part
+from gradproof.diagnosis.values import told_by_value
 from gradproof.diagnosis.words import ORDINARY, gradient_of
 from gradproof.verdict import Severity
 
@@ -28,7 +29,7 @@ def _match(look: Look) -> Match | None:
             agreed="-x̄",
             new="-({old})",
         )
-    part = constant_part(look)
+    part = None if told_by_value(look) else constant_part(look)
     if part is None or not part.ratio.holds(-1.0) or not -1.5 < part.ratio.mid < -0.5:
         return None
     return Match(
@@ -41,4 +42,4 @@ def _match(look: Look) -> Match | None:
     )
 
 
-CARD = Card("wrong-sign", Severity.ERROR, 62, _match)
+CARD = Card("wrong-sign", Severity.ERROR, 89, _match)

@@ -1,0 +1,37 @@
+"""A path is counted twice, or one is added that is not there."""
+
+from __future__ import annotations
+
+from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.terms import difference, multiplied
+from gradproof.diagnosis.words import gradient_of
+from gradproof.verdict import Severity
+
+
+def _match(look: Look) -> Match | None:
+    paths = [a.path for a in look.wrong_leaves]
+    times = multiplied(look)
+    if times:
+        return Match(
+            f"{look.name} counts some paths more than once in {gradient_of(paths)}",
+            (times,),
+            note="with one path (one step, one write) this is right",
+            help="add each contribution once: do not feed the running gradient back",
+        )
+    found = difference(look)
+    if found is None or not found.extra:
+        return None
+    which = f": {found.text}" if found.text else ""
+    return Match(
+        f"{look.name} has a term too many in {gradient_of(paths)}{which}",
+        found.facts,
+        note="the other terms are right, and often the larger ones",
+        help=f"subtract {found.text}" if found.text else "count each path once",
+        repaired=found.repaired,
+        agreed="x̄ without the term",
+        new=f"{{old}} - grad_output * {found.text}" if found.text else "",
+    )
+
+
+CARD = Card("extra-term", Severity.ERROR, 41, _match)

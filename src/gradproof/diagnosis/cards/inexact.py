@@ -1,0 +1,24 @@
+"""Right up to a truncation of its own."""
+
+from __future__ import annotations
+
+from gradproof.diagnosis.card import ELSEWHERE, Card, Match
+from gradproof.diagnosis.elsewhere import failing, numbers, told
+from gradproof.diagnosis.look import Look
+from gradproof.verdict import Severity
+
+
+def _match(look: Look) -> Match | None:
+    settings = failing(look, "refine")
+    if not settings:
+        return None
+    return Match(
+        f"{look.name} is right up to a truncation of its own ({settings[0].setting})",
+        told(settings),
+        note="a looser tolerance lets this pass",
+        help="tighten the solver in the backward as in the forward, or differentiate the steps that were taken",
+        worst=numbers(settings[0].evidence),
+    )
+
+
+CARD = Card("inexact", Severity.WARNING, 20, _match, layers=(ELSEWHERE,))

@@ -1,0 +1,27 @@
+"""The forward itself overflows where the function is finite."""
+
+from __future__ import annotations
+
+from gradproof.diagnosis.card import ELSEWHERE, Card, Match
+from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.words import number
+from gradproof.verdict import Severity
+
+
+def _match(look: Look) -> Match | None:
+    seen = look.evidence.overflow
+    if seen is None:
+        return None
+    x, value, gave = seen
+    return Match(
+        f"the forward of `{look.short}` overflows where the function is finite",
+        (
+            f"near x = {number(x)} the value is about {number(value)}, and it gives {gave}",
+        ),
+        note="inputs of ordinary size hide this",
+        help="rewrite it so that no intermediate is larger than the result (subtract the "
+        "maximum before exp, use log1p, logaddexp, hypot)",
+    )
+
+
+CARD = Card("unstable-forward", Severity.WARNING, 15, _match, layers=(ELSEWHERE,))

@@ -1,0 +1,35 @@
+"""Reduced, accumulated or normalised along another axis."""
+
+from __future__ import annotations
+
+from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.structure import got_support, relations, want_support
+from gradproof.verdict import Severity
+
+
+def _match(look: Look) -> Match | None:
+    facts = []
+    for into, out, p in look.pairs():
+        if not p.bad.any():
+            continue
+        due = relations(p, want_support(p), into, out)
+        done = relations(p, got_support(p), into, out)
+        lost, gained = due - done, done - due
+        if not (lost and gained):
+            return None
+        facts.append(
+            f"d{out.path}/d{into.path} keeps axis {sorted(lost)[0][1]} apart; the backward "
+            f"keeps axis {sorted(gained)[0][1]} apart"
+        )
+    if not facts:
+        return None
+    return Match(
+        f"{look.name} works along another axis than the forward",
+        tuple(facts),
+        note="a test with one row, or with a symmetric input, hides this",
+        help="use the forward's axis in every sum, mean, flip and cumulative sum",
+    )
+
+
+CARD = Card("wrong-axis", Severity.ERROR, 77, _match)

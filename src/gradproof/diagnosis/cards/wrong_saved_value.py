@@ -1,0 +1,93 @@
+"""Right when evaluated at another value: the output for the input, another row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradproof.diagnosis.algebra import AMPLIFY
+from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.requests import BlockAt, Request
+from gradproof.space import Leaf, Vector
+from gradproof.verdict import Block, Code, Severity
+
+
+def _candidates(look: Look) -> Iterator[tuple[str, str, Vector]]:
+    """(key, in words, point) of the places where the backward may have been evaluated."""
+    e = look.evidence
+    for leaf in (a for a in e.domain if not a.is_complex):
+        others: list[tuple[str, Vector]] = [
+            (f"the output {out.path}", look.output_of(out))
+            for out in e.codomain
+            if out.size == leaf.size and not out.is_complex
+        ]
+        others += [
+            (b.path, look.value_of(b))
+            for b in e.domain
+            if b.path != leaf.path and b.shape == leaf.shape and not b.is_complex
+        ]
+        others += _rows(look, leaf)
+        for k, (name, value) in enumerate(others):
+            x = e.point.copy()
+            x[leaf.slice] = value
+            if np.isfinite(x).all() and not np.array_equal(x, e.point):
+                yield f"saved:{leaf.path}:{k}", f"{name} in the place of {leaf.path}", x
+
+
+def _rows(look: Look, leaf: Leaf) -> list[tuple[str, Vector]]:
+    if len(leaf.shape) < 2 or leaf.shape[0] < 2:
+        return []
+    value = look.value_of(leaf).reshape(leaf.shape)
+    return [
+        (
+            f"{leaf.path}[{k}] for every row",
+            np.broadcast_to(value[k], leaf.shape).ravel(),
+        )
+        for k in (0, -1)
+    ]
+
+
+def _wants(look: Look) -> tuple[Request, ...]:
+    block = look.evidence.block
+    if block is None or not look.wrong_leaves:
+        return ()
+    return tuple(
+        BlockAt(key, x, block.rows, block.cols)
+        for key, _, x in list(_candidates(look))[:6]
+    )
+
+
+def _match(look: Look) -> Match | None:
+    for key, words, _ in _candidates(look):
+        there = look.evidence.answer(key)
+        if isinstance(there, Block) and _same(look, there):
+            return Match(
+                f"{look.name} is the gradient at another value: {words}",
+                (f"the Jacobian measured with {words} is what it implies, everywhere",),
+                note="at a fixed point of the function, or with one row, this is right",
+                help=f"save what the derivative is taken at, not {words}",
+                facts=("save",),
+            )
+    return None
+
+
+def _same(look: Look, there: Block) -> bool:
+    """Whether the rule's answer here is the truth there, in all wrong input leaves."""
+    block = look.evidence.block
+    assert block is not None
+    if there.value.shape != block.implied.shape:
+        return False
+    mine = np.zeros(look.evidence.domain.size, bool)
+    for leaf in look.leaves:
+        mine[leaf.slice] = True
+    cols = mine[block.cols]
+    ok = (there.code == Code.OK)[:, cols]
+    gap = np.abs(block.implied - there.value)[:, cols]
+    room = (there.bound + AMPLIFY * (block.own + there.own))[:, cols]
+    with np.errstate(invalid="ignore"):
+        return bool((gap <= room)[ok].all() and ok.mean() > 0.9)
+
+
+CARD = Card("wrong-saved-value", Severity.ERROR, 58, _match, _wants)

@@ -1,0 +1,148 @@
+"""The ratio between what is due and what was given, read as a factor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradproof.diagnosis.algebra import AMPLIFY, SIGNAL, rank
+from gradproof.diagnosis.identify import Formula, fit
+from gradproof.diagnosis.look import Look, Panel
+from gradproof.diagnosis.seen import variables
+from gradproof.diagnosis.structure import components, got_support, want_support
+from gradproof.space import Leaf, Matrix, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A factor that is missing, or (``inverse``) one that is too much."""
+
+    text: str
+    facts: tuple[str, ...]
+    inverse: bool = False
+    help: str = ""
+    repaired: tuple[Matrix, ...] | None = None
+    amplify: float = 1.0
+
+
+def factor(look: Look) -> Factor | None:
+    """One factor for all that is wrong in the scope."""
+    found: list[Factor] = []
+    if look.block is None:
+        return None
+    for into, out, p in look.pairs():
+        if not p.bad.any():
+            continue
+        if not (p.ok.all() and np.isfinite(p.got).all()):
+            return None
+        one = _entrywise(look, p, into, out) or _lines(p) or _inner(look, p, into)
+        if one is None:
+            return None
+        found.append(one)
+    if not found:
+        return None
+    if len({f.text for f in found}) > 1 or len({f.inverse for f in found}) > 1:
+        return None
+    return found[0] if len(found) == 1 else Factor(
+        found[0].text, found[0].facts, found[0].inverse, found[0].help
+    )  # fmt: skip
+
+
+def _entrywise(look: Look, p: Panel, into: Leaf, out: Leaf) -> Factor | None:
+    """Want / got, entry by entry, as a formula of what stands there."""
+    both = got_support(p) & want_support(p)
+    if not both.any() or (got_support(p) ^ want_support(p))[p.bad].any():
+        return None
+    i, j = np.nonzero(both)
+    if len(i) > 5000:
+        return None
+    got, want = p.got[i, j], p.want[i, j]
+    rel = p.bound[i, j] / np.abs(want) + AMPLIFY * p.own[i, j] / np.abs(got)
+    seen = variables(look, p, into, out, i, j)
+    missing = fit(want / got, rel * np.abs(want / got), seen)
+    extra = fit(got / want, rel * np.abs(got / want), seen)
+    if missing is None and extra is None:
+        return None
+    # One of them is a quotient of the other: the plainer one is meant.
+    pick, inverse = missing, False
+    if missing is None or (extra is not None and extra.cost < missing.cost):
+        pick, inverse = extra, True
+    assert pick is not None
+    ratio = "x̄ / expected" if inverse else "expected / x̄"
+    fact = f"{ratio} = {pick.text} in {len(i)} of {len(i)} entries"
+    repaired, amplify = _apply(look, p, pick, i, j, inverse=inverse)
+    return Factor(pick.text, (fact,), inverse, repaired=repaired, amplify=amplify)
+
+
+def _apply(
+    look: Look, p: Panel, f: Formula, i: np.ndarray, j: np.ndarray, *, inverse: bool
+) -> tuple[tuple[Matrix, ...] | None, float]:
+    """x̄ with the factor put right, where each x̄ has one entry to take it from."""
+    values = 1.0 / f.values if inverse else f.values
+    if not look.whole or len(look.leaves) != 1 or len(look.outputs) != 1:
+        return None, 1.0
+    if any(len(np.unique(values[j == c])) > 1 for c in np.unique(j)):
+        return None, 1.0
+    scale: Vector = np.ones(len(p.cols))
+    scale[j] = values
+    if any(not np.array_equal(q.point, p.point) for q in look.panels):
+        return None, 1.0
+    return tuple(q.got * scale for q in look.panels), float(np.abs(values).max())
+
+
+def _lines(p: Panel) -> Factor | None:
+    """Each column (or row) of the block is off by a factor of its own."""
+    for axis, what in ((0, "element of x̄"), (1, "element of ȳ")):
+        got, want, slack = p.got, p.want, p.bound + AMPLIFY * p.own
+        if axis == 1:
+            got, want, slack = got.T, want.T, slack.T
+        strong = (np.abs(want) > SIGNAL * slack) & (np.abs(got) > SIGNAL * slack)
+        sure = int(np.sum(np.maximum(strong.sum(axis=0) - 1, 0)))
+        if sure < 3 or (strong.sum(axis=0) >= 2).sum() < 2:
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weight = np.where(strong, (got / slack) ** 2, 0.0)
+            scale = weight * want / got
+            scale = np.nan_to_num(scale).sum(axis=0) / weight.sum(axis=0)
+        scale = np.where(np.isfinite(scale), scale, 1.0)
+        room = slack * (1.0 + np.abs(scale))
+        if np.all(np.abs(scale * got - want) <= 2 * room) and _varies(scale):
+            fact = f"expected / x̄ is one number for each {what}, and varies"
+            return Factor(
+                "", (fact,), help="multiply by every factor of the chain rule"
+            )
+    return None
+
+
+def _varies(scale: Vector) -> bool:
+    low, high = float(scale.min()), float(scale.max())
+    return high - low > 1e-3 * max(abs(low), abs(high))
+
+
+def _inner(look: Look, p: Panel, into: Leaf) -> Factor | None:
+    """A last linear step of the chain rule is missing: J = G·K for some matrix K.
+
+    Told only where there are many more outputs than inputs in a group, so that no K
+    would fit by chance.
+    """
+    tried = 0
+    for rows, cols in components(got_support(p) | want_support(p)):
+        at = np.ix_(rows, cols)
+        if not p.bad[at].any():
+            continue
+        g, w = p.got[at], p.want[at]
+        m, n = g.shape
+        error = p.bound[at] + AMPLIFY * p.own[at]
+        if n < 2 or rank(g, error) < n or m < n + 2:
+            return None
+        k, *_ = np.linalg.lstsq(g, w, rcond=None)
+        room = error * (1 + np.abs(k).sum(axis=0)) * 4 + error.max()
+        if not np.all(np.abs(g @ k - w) <= room):
+            return None
+        tried += 1
+    if not tried:
+        return None
+    fact = "the Jacobian is what the backward implies, times one more matrix"
+    return Factor("", (fact,), help="apply the derivative of the first step of the forward "
+                  "(a normalisation, a scaling) last")  # fmt: skip

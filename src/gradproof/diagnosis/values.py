@@ -1,0 +1,34 @@
+"""Is a set of wrong elements told by their values, or by their places?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.diagnosis.algebra import signal
+from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.parts import wrong_columns
+from gradproof.diagnosis.predicates import predicate
+from gradproof.space import Mask
+
+
+def told_by_value(look: Look) -> str:
+    """The condition on values that the wrong elements share, if it is no accident."""
+    if len(look.wrong_leaves) != 1:
+        return ""
+    leaf = look.wrong_leaves[0]
+    wrong = wrong_columns(look)
+    bad = int(wrong.sum())
+    good = int((_telling(look) & ~wrong)[leaf.slice].sum())
+    when = predicate(look, wrong)
+    special = when.endswith(("= 0", "tied with another", "not finite"))
+    if special:
+        return when
+    return when if bad >= 2 and good >= 2 and bad + good >= 5 else ""
+
+
+def _telling(look: Look) -> Mask:
+    """Elements of which something would have shown: their derivative is not 0."""
+    out = np.zeros(look.evidence.domain.size, bool)
+    for p in look.panels:
+        out[p.cols[signal(p).any(axis=0)]] = True
+    return out
