@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,18 +17,26 @@ from gradproof.adapters.torch_callee import Callee, is_generator, of_pair, recog
 from gradproof.adapters.torch_hooks import watching
 from gradproof.adapters.torch_program import Parameter, Program, outputs_of
 from gradproof.adapters.torch_rule import TorchPrimal, TorchRule
-from gradproof.adapters.torch_source import source_of_callee, source_of_custom
+from gradproof.adapters.torch_source import (
+    source_of_callee,
+    source_of_compiled,
+    source_of_custom,
+)
 from gradproof.adapters.torch_state import State
 from gradproof.adapters.torch_tensors import (
     Spec,
     can_vary,
     is_tensor,
     overlaps,
+    to_tensors,
     to_vector,
 )
 from gradproof.errors import UsageError, UserCodeError
-from gradproof.space import Space
+from gradproof.space import Space, Vector
 from gradproof.verdict import Source
+
+# Another kernel, chosen where no graph is recorded, rounds otherwise by this much.
+_ROUNDING = 1e3
 
 
 def adapt(
@@ -45,17 +54,26 @@ def adapt(
     callee = recognise(thing, name) if vjp is None else of_pair(thing, vjp, name)
     draft = _Draft(callee, trees.positional(inputs), dict(kwargs or {}))
     program, domain, point = draft.program(reset)
-    program, found, connected = _first_call(program, callee, domain, point)
+    program, found = _first_call(program, callee, domain, point)
     if callee.kind == "pair":
         custom: tuple[Source, ...] = (source_of_callee(callee, ()),)
     else:
-        custom = tuple(source_of_custom(cls) for cls in found)
+        custom = tuple(source_of_custom(cls) for cls in found.classes)
+        custom += tuple(source_of_compiled(name) for name in found.compiled)
     primal = TorchPrimal(program, domain, point)
+    gap = found.gap(primal)
+    if gap > 0:
+        primal = TorchPrimal(program, domain, point, recording=True)
+    if gap > _ROUNDING:
+        draft.notes.append(
+            "the forward gives other values, or raises, under torch.no_grad(); "
+            "differences were taken of what it gives in training"
+        )
     rule = TorchRule(
         primal,
         source_of_callee(callee, custom),
-        differentiable=connected,
-        classes=tuple(found),
+        differentiable=found.connected,
+        classes=found.classes,
         custom=custom,
         scalars=trees.numbers(draft.plain),
         notes=tuple(draft.notes),
@@ -166,7 +184,7 @@ class _Draft:
             self.varied.append((trees.unique([path], taken)[0], t))
         return tuple(out)
 
-    def program(self, reset: Callable[[], Any] | None) -> tuple[Program, Space, Any]:
+    def program(self, reset: Callable[[], Any] | None) -> tuple[Program, Space, Vector]:
         specs = tuple(Spec.of(t) for _, t in self.varied)
         domain = Space.of(
             [
@@ -199,36 +217,61 @@ def _nothing_to_vary(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What the first call showed: custom gradients inside, a graph, the values."""
+
+    classes: tuple[type, ...]
+    compiled: tuple[str, ...]
+    connected: bool
+    outs: list[Tensor]
+
+    def gap(self, primal: TorchPrimal) -> float:
+        """How far the values without a graph are from these.
+
+        In units of rounding of the largest value; infinite where it raises; 0 where
+        they are the same to the bit, or not the same twice, so that nothing can be
+        told.
+        """
+        seen = to_vector(primal.codomain, [t.detach() for t in self.outs])
+        value = primal.value(primal.point).value
+        if value is None:
+            return np.inf
+        if np.array_equal(seen, value, equal_nan=True):
+            return 0.0
+        again = primal.value(primal.point).value
+        if again is None or not np.array_equal(again, value, equal_nan=True):
+            return 0.0
+        with np.errstate(invalid="ignore"):
+            far = np.abs(np.nan_to_num(seen) - np.nan_to_num(value)).max()
+        top = np.abs(np.nan_to_num(seen)).max()
+        return float(far / (primal.codomain.unit * top)) if top else np.inf
+
+
 def _first_call(
-    program: Program, callee: Callee, domain: Space, point: Any
-) -> tuple[Program, list[type], bool]:
+    program: Program, callee: Callee, domain: Space, point: Vector
+) -> tuple[Program, _Found]:
     """Run the forward once as training would, and see what it is made of."""
-    found: dict[type, None] = {}
+    classes: dict[type, None] = {}
 
     def on_apply(cls: Any, args: Any, kwargs: Any, original: Any) -> Any:
-        found.setdefault(cls)
+        classes.setdefault(cls)
         return original(*args, **kwargs)
 
     def run(p: Program) -> tuple[list[Tensor], Any]:
-        leaves = [t.requires_grad_() for t in to_leaves(p)]
+        leaves = [t.requires_grad_() for t in to_tensors(domain, p.specs, point)]
         with p.state.watched(), torch.enable_grad(), watching(on_apply):
             return leaves, p.raw(leaves)
 
-    def to_leaves(p: Program) -> list[Tensor]:
-        from gradproof.adapters.torch_tensors import to_tensors
-
-        return to_tensors(domain, p.specs, point)
-
     try:
-        leaves, result = run(program)
-    except RuntimeError as error:
-        if "leaf" not in str(error) or "in-place" not in str(error):
-            raise _user_error(callee, error) from peeled(error)
-        program = replace(program, copies=True)
         try:
             leaves, result = run(program)
-        except Exception as second:
-            raise _user_error(callee, second) from peeled(second)
+        except RuntimeError as error:
+            if "leaf" not in str(error) or "in-place" not in str(error):
+                raise
+            # It writes on its inputs: a leaf refuses, what training hands it does not.
+            program = replace(program, copies=True)
+            leaves, result = run(program)
     except Exception as error:
         raise _user_error(callee, error) from peeled(error)
     outputs = outputs_of(result)
@@ -236,8 +279,14 @@ def _first_call(
         raise UsageError(_no_output(callee, result))
     outs = [t for _, t in outputs]
     graph = torch_graph.nodes(outs)
+    compiled = dict.fromkeys(
+        torch_graph.compiled_name(node)
+        for node in graph
+        if torch_graph.is_custom(node) and not hasattr(node, "_forward_cls")
+    )
     connected = any(torch_graph.reached(graph, outs, leaves))
-    return program.with_outs(outputs), list(found), connected
+    found = _Found(tuple(classes), tuple(compiled), connected, outs)
+    return program.with_outs(outputs), found
 
 
 def _user_error(callee: Callee, error: Exception) -> UserCodeError:

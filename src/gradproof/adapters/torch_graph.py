@@ -30,6 +30,12 @@ def is_custom(node: Any) -> bool:
     return "CppNode<" in node.name()
 
 
+def compiled_name(node: Any) -> str:
+    """The name of a Function written in C++, as in ``torch::autograd::CppNode<F>``."""
+    name: str = node.name().partition("CppNode<")[2].rpartition(">")[0]
+    return name.rpartition("::")[2]
+
+
 def reached(
     graph: list[Any], outputs: list[Tensor], leaves: list[Tensor]
 ) -> list[bool]:

@@ -25,9 +25,21 @@ from gradproof.verdict import Failure, Source
 class TorchPrimal(Primal):
     """The forward of a program, without its backward."""
 
-    def __init__(self, program: Program, domain: Space, point: Vector) -> None:
-        """Take a program whose outputs are known."""
+    def __init__(
+        self,
+        program: Program,
+        domain: Space,
+        point: Vector,
+        *,
+        recording: bool = False,
+    ) -> None:
+        """Take a program whose outputs are known.
+
+        ``recording``: record a graph for a value too, because the function gives
+        something else, or raises, without one.
+        """
         self.program = program
+        self.recording = recording
         self.domain = domain
         self.specs = tuple(
             Spec(out.shape, out.dtype, torch.device("cpu")) for out in program.outs
@@ -42,10 +54,13 @@ class TorchPrimal(Primal):
         return to_tensors(self.domain, self.program.specs, x)
 
     def value(self, x: Vector) -> Reply:
-        """f(x), run without recording a graph."""
+        """f(x), run without recording a graph where that makes no difference."""
         try:
-            with self.program.state, torch.no_grad():
-                outs = self.program(self.tensors(x))
+            with self.program.state, torch.set_grad_enabled(self.recording):
+                tensors = self.tensors(x)
+                if self.recording:
+                    tensors = [t.requires_grad_() for t in tensors]
+                outs = self.program(tensors)
                 return Reply(to_vector(self.codomain, list(outs)))
         except OutputChanged as error:
             return Reply(None, output_failure(error))
@@ -62,7 +77,10 @@ class TorchPrimal(Primal):
         if made is None:
             return None
         program, mode = made
-        wide = TorchPrimal(program, self.domain.with_precision("float64"), self.point)
+        wide = TorchPrimal(
+            program, self.domain.with_precision("float64"), self.point,
+            recording=self.recording,
+        )  # fmt: skip
         if wide.value(self.point).failure is not None:
             return None
         native = all(leaf.precision == "float64" for leaf in self.domain)
@@ -74,7 +92,9 @@ class TorchPrimal(Primal):
         if program is None:
             return None
         domain = self.domain.with_precision(precision)
-        other = TorchPrimal(program, domain, domain.snap(self.point))
+        other = TorchPrimal(
+            program, domain, domain.snap(self.point), recording=self.recording
+        )
         return None if other.value(other.point).failure is not None else other
 
 

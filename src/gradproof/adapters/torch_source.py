@@ -53,6 +53,11 @@ def source_of_custom(cls: type) -> Source:
     return source_of(cls, cls.__name__, "autograd.Function")
 
 
+def source_of_compiled(name: str) -> Source:
+    """The Source of a Function written in C++: its name is all there is."""
+    return Source(name, "autograd.Function (C++)")
+
+
 def source_of_callee(callee: Callee, custom: tuple[Source, ...]) -> Source:
     """What is under test: the thing itself, or the one custom gradient inside it."""
     if callee.rule is not None:
