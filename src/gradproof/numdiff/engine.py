@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from gradproof.numdiff import quick, thorough
+from gradproof.numdiff import quick, roughness, thorough
 from gradproof.numdiff.quick import Answer
 from gradproof.numdiff.sampling import Counted, Phi, Samples, ladder, power_of_two, take
 from gradproof.numdiff.types import Array
@@ -15,7 +15,8 @@ from gradproof.verdict import Code, Curve, Estimate
 
 Plan: TypeAlias = Literal["quick", "thorough"]
 
-FEWEST = 6  # octaves between grain and reach below which no ladder fits
+CLOSER = 64.0  # where a value is not finite, steps are made smaller by this
+RETRIES = 3
 
 
 def differentiate(
@@ -57,7 +58,8 @@ def differentiate(
         return _quick(counted, zero, span, grain, unit, low, high, noise)
     h = ladder(power_of_two(span), grain)
     samples = take(counted, h, low, high, zero, unit, grain)
-    answer = thorough.judge(samples).answer
+    judged = roughness.look(counted, samples, thorough.judge(samples), grain)
+    answer = judged.answer
     return _estimate(
         answer, counted, tuple(h.tolist()), 4, _curve(samples.h, samples, answer)
     )
@@ -68,15 +70,37 @@ def _quick(
     low: float, high: float, noise: Vector | None,
 ) -> Estimate:  # fmt: skip
     h = max(power_of_two(span) * quick.step_ratio(unit), power_of_two(grain) * 2)
-    two_sided = -low >= 2 * h and high >= 2 * h
-    while not two_sided and min(-low, high) >= 64 * grain and h > 16 * grain:
+    while min(-low, high) < 2 * h and min(-low, high) >= 64 * grain and h > 16 * grain:
         h /= 2
-        two_sided = -low >= 2 * h and high >= 2 * h
+    answer, values = _short(phi, zero, h, unit, low, high, noise)
+    for _ in range(RETRIES):
+        lost = np.isfinite(zero) & ~np.isfinite(values[:4]).all(axis=0)
+        if not lost.any() or h / CLOSER < 16 * grain or min(-low, high) < 2 * h:
+            break
+        h /= CLOSER
+        again, finer = _short(phi, zero, h, unit, low, high, noise)
+        better = lost & np.isfinite(finer).all(axis=0)
+        answer = quick.merged(answer, again, better)
+        values = np.where(better, finer, values)
+    silent = (values == zero).all(axis=0)
+    if silent.any():
+        far = power_of_two(span)
+        ends = np.stack([phi(x) if low <= x <= high else zero for x in (far, -far)])
+        answer = quick.heard(answer, silent, ends, zero, far)
+    return _estimate(answer, phi, (h, 2 * h), 4)
+
+
+def _short(
+    phi: Counted, zero: Array, h: float, unit: float, low: float, high: float,
+    noise: Vector | None,
+) -> tuple[Answer, Array]:  # fmt: skip
+    """The estimate from ±h and ±2h, and the four values (NaN outside the range)."""
     none = np.full_like(zero, np.nan)
-    a, b, c, d = (phi(x) if low <= x <= high else none for x in (h, -h, 2 * h, -2 * h))
+    t = (h, -h, 2 * h, -2 * h)
+    a, b, c, d = (phi(x) if low <= x <= high else none for x in t)
     steps = (np.array(h), np.array(-h), np.array(2 * h), np.array(-2 * h))
     answer = quick.central(steps, (a, b, c, d), zero, unit, noise)
-    return _estimate(answer, phi, (h, 2 * h), 4)
+    return answer, np.stack([a, b, c, d])
 
 
 def _nothing(zero: Array, code: Code) -> Answer:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradproof.numdiff import stencil
-from gradproof.numdiff.quick import TINY, Answer
+from gradproof.numdiff.quick import MACHINE, TINY, Answer
 from gradproof.numdiff.sampling import Samples
 from gradproof.numdiff.types import Array, Bools
 from gradproof.verdict import Code
@@ -23,7 +23,6 @@ KAPPA = 2.5  # half width of the confidence intervals, in standard errors
 KINKED = 6.0  # a slope jump beyond this many standard errors closes a window
 FREEDOM = 6  # degrees of freedom of a fit whose residuals say something of the noise
 CHUNK = 256  # outputs judged together
-MACHINE = 2.0**-53
 
 # How many standard errors, and how much of the change to the next larger window, go
 # into bound and bar. Calibrated by benchmarks/honesty.py; the worst of 100 000 pairs
@@ -36,18 +35,20 @@ BAR = (2.5, 1.0)
 class Slope:
     """The slope chosen for each output, its standard error and what bounds its bias.
 
-    ``window`` is the index of the largest step used, −1 where nothing was chosen.
+    ``window`` is the index of the largest step used, −1 where nothing was chosen;
+    ``agreed`` that of the window twice as large which still agreed.
     """
 
     value: Array
     error: Array
     bias: Array
     window: np.ndarray[tuple[int], np.dtype[np.int64]]
+    agreed: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """An answer, and the largest step that each output's rests on (0: none)."""
+    """An answer, and up to which step each output's was borne out (0: none)."""
 
     answer: Answer
     step: Array
@@ -83,7 +84,7 @@ def _judge(s: Samples) -> Judged:
 def _answer(
     s: Samples, both: Slope, hidden: Array, right: Slope, left: Slope
 ) -> Judged:
-    value, window = both.value, both.window
+    value, window = both.value, both.agreed
     bound = BOUND[0] * both.error + BOUND[1] * both.bias + hidden
     bar = BAR[0] * both.error + BAR[1] * both.bias
     for one, other in ((right, left), (left, right)):
@@ -91,7 +92,12 @@ def _answer(
         value = np.where(alone, one.value, value)
         bound = np.where(alone, BOUND[0] * one.error + BOUND[1] * one.bias, bound)
         bar = np.where(alone, BAR[0] * one.error + BAR[1] * one.bias, bar)
-        window = np.where(alone, one.window, window)
+        window = np.where(alone, one.agreed, window)
+    last, room = _limit(s)
+    slow = ~np.isfinite(bound) & np.isfinite(room)
+    value, bar = np.where(slow, last, value), np.where(slow, 0.5 * room, bar)
+    bound = np.where(slow, room, bound)
+    window = np.where(slow, len(s.h) - 1, window)
     code = np.full(len(value), Code.OK, dtype=np.int8)
     apart = np.abs(right.value - left.value)
     sides = BOUND[0] * (right.error + left.error) + BOUND[1] * (right.bias + left.bias)
@@ -116,6 +122,27 @@ def _answer(
         right=right.value,
     )
     return Judged(answer, np.where(window >= 0, s.h[window], 0.0))
+
+
+def _limit(s: Samples) -> tuple[Array, Array]:
+    """The slope at the smallest step and its error, where slopes converge slowly.
+
+    Without noise a function such as x|x| or x^1.5 at 0 fits no polynomial at any step;
+    the change of the slope over the last three steps then bounds the rest.
+    """
+    h = s.h[-3:, None]
+    right, left = (s.right[-3:] - s.start) / h, (s.start - s.left[-3:]) / h
+    slopes = np.where(
+        np.isfinite(right[-1]) & np.isfinite(left[-1]),
+        0.5 * (right + left),
+        np.where(np.isfinite(right[-1]), right, left),
+    )
+    first, second = np.abs(slopes[1] - slopes[0]), np.abs(slopes[2] - slopes[1])
+    gap = np.abs(right[-1] - left[-1])
+    kink = np.where(np.isfinite(gap), gap, 0.0)
+    noise = s.noise(slopes * h + s.start)[-1] / s.h[-1]
+    room = 8.0 * (second + noise) + 2.0 * kink
+    return slopes[-1], np.where(second <= 0.7 * first, room, np.inf)
 
 
 def _some(side: Slope, s: Samples) -> Bools:
@@ -277,4 +304,5 @@ def _select(h: Array, estimate: Array, error: Array, allowed: Bools) -> Slope:
         out,
         np.where(known, np.abs(value - pick(larger)), np.inf),
         np.where(known, pick(at[0]), -1),
+        np.where(known, pick(first), -1),
     )
