@@ -199,14 +199,23 @@ def _compile(q: Question) -> Grads:
 
 def _batched(q: Question) -> Grads:
     """The backward of two cotangents at once."""
-    outs = q.forward(q.leaves)
     first = other_cotangents(q.cotangents)
-    alone = pull(outs, q.leaves, first, retain=True)
-    plain = pull(outs, q.leaves, q.cotangents, retain=True)
+    alone, plain = _plainly(q, first), _plainly(q, q.cotangents)
     both = [torch.stack(pair) for pair in zip(first, q.cotangents, strict=True)]
-    grads = pull(outs, q.leaves, both, batched=True)
+    grads = pull(q.forward(q.leaves), q.leaves, both, batched=True)
     lanes = [[None if g is None else g[k] for g in grads] for k in (0, 1)]
     return _worse(alone, plain, lanes[0], lanes[1])
+
+
+def _plainly(q: Question, cotangents: list[Tensor]) -> Grads:
+    """The vjp of one cotangent, from tensors of its own."""
+    leaves = q.again()
+    return _copied(pull(q.forward(leaves), leaves, cotangents))
+
+
+def _copied(grads: Grads) -> Grads:
+    """What a rule returned, safe from what it does to its own buffers later."""
+    return [None if g is None else g.clone() for g in grads]
 
 
 def _vmap(q: Question) -> Grads:
@@ -221,9 +230,9 @@ def _vmap(q: Question) -> Grads:
     )
     other, at_other = _other_call(q, axes)
     first = other_cotangents(q.cotangents)
-    alone = pull(at_other, other, first)
+    alone = _copied(pull(at_other, other, first))
     at_x = q.forward(q.leaves)
-    plain = pull(at_x, q.leaves, q.cotangents)
+    plain = _copied(pull(at_x, q.leaves, q.cotangents))
     batch = [
         (t if axis is None else torch.stack([o, t], axis)).detach().requires_grad_()
         for o, t, axis in zip(other, q.leaves, axes, strict=True)

@@ -74,7 +74,8 @@ def summed(space: Space, leaf: Leaf, axes: tuple[int, ...], v: Vector) -> Vector
     """``v`` with the leaf's sum over ``axes`` at their first index, zeros beyond."""
     out = v.copy()
     view = space.view(out, leaf)
-    total = view.sum(axis=axes, keepdims=True)
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = view.sum(axis=axes, keepdims=True)
     view[...] = 0.0
     view[tuple(slice(1) if a in axes else slice(None) for a in range(view.ndim))] = (
         total
@@ -112,7 +113,8 @@ def one_tensor(a: Leaf, b: Leaf, x: Vector, ybar: Vector) -> tuple[Vector, Vecto
 def one_gradient(a: Leaf, b: Leaf, v: Vector) -> Vector:
     """The gradient of one tensor that stands in two places, at the first of them."""
     out = v.copy()
-    out[a.slice] += out[b.slice]
+    with np.errstate(invalid="ignore", over="ignore"):
+        out[a.slice] += out[b.slice]
     out[b.slice] = 0.0
     return out
 

@@ -77,8 +77,8 @@ class Modules:
         for tensor, content in self._content:
             # Not by the version counter: batch_norm updates its statistics past it.
             if not torch.equal(tensor, content):
-                with torch.no_grad():
-                    tensor.copy_(content)
+                # Past it as well: a graph that is alive must not see a change.
+                tensor.data.copy_(content)
 
 
 def _worth_keeping(value: Any) -> bool:

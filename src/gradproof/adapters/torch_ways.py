@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
 from gradproof.adapters import torch_layouts as layouts
+from gradproof.adapters.randomness import drawn
 from gradproof.adapters.torch_callee import is_new_style
 from gradproof.adapters.torch_covering import asked_together, covering, merged
 from gradproof.adapters.torch_engines import (
@@ -75,6 +77,8 @@ _INPUT_LAYOUTS = (
     layouts.EXPANDED,
     layouts.CHANNELS_LAST,
 )
+# Layouts whose elements lie in memory in the order of their indices.
+_SAME_ORDER = (layouts.SLICED, layouts.OFFSET, layouts.UNALIGNED)
 
 
 def ways_for(rule: Rule, *, compiled: bool = False) -> tuple[TorchWay, ...]:
@@ -93,8 +97,8 @@ def ways_for(rule: Rule, *, compiled: bool = False) -> tuple[TorchWay, ...]:
 class _Subject:
     """What the table looks at: leaves, and a few features of the rule.
 
-    ``strided`` says, per input, whether the user gave it otherwise than packed.
-    ``transforms`` and ``batches`` are False for a Function that torch.func, or vmap, is
+    ``strided`` says, per input, whether the user gave it otherwise than packed;
+    ``draws`` whether the forward draws random numbers. ``transforms`` and ``batches`` are False for a Function that torch.func, or vmap, is
     known to refuse.
     """
 
@@ -104,6 +108,7 @@ class _Subject:
     strided: tuple[bool, ...]
     sparse: tuple[bool, ...]
     parameter: tuple[bool, ...]
+    draws: bool = False
     transforms: bool = True
     batches: bool = True
 
@@ -123,6 +128,7 @@ class _Subject:
             tuple(getattr(s, "strides", None) is not None for s in specs),
             tuple(getattr(s, "sparse", None) is not None for s in specs),
             tuple(bool(getattr(s, "parameter", False)) for s in specs),
+            draws=program is not None and _draws(rule, program),
             transforms=new_style,
             batches=batches,
         )
@@ -130,6 +136,23 @@ class _Subject:
     def cotangent_name(self, i: int) -> str:
         """What the cotangent of output ``i`` is called."""
         return self.cotangent if len(self.codomain) == 1 else f"{self.cotangent}[{i}]"
+
+
+_DREW: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def _draws(rule: Any, program: Any) -> bool:
+    """Whether the forward draws random numbers, asked once for each program."""
+    if program not in _DREW:
+        with program.state as state, torch.no_grad():
+            before = state.read()
+            try:
+                program(rule.forward.tensors(rule.forward.point))
+            except Exception:
+                _DREW[program] = False  # whoever asks will hear of it
+            else:
+                _DREW[program] = bool(drawn(before, state.read()))
+    return _DREW[program]
 
 
 def _style(owner: Any) -> tuple[bool, bool]:
@@ -174,6 +197,10 @@ def _input_layouts(s: _Subject) -> Iterator[TorchWay]:
         for layout in _INPUT_LAYOUTS:
             if s.sparse[i] or not _applies(leaf, layout, given=s.strided[i]):
                 continue
+            if s.parameter[i] and layout not in (layouts.OFFSET, layouts.UNALIGNED):
+                continue  # a module owns them; slices of one flat buffer at most
+            if s.draws and layout not in _SAME_ORDER:
+                continue  # numbers drawn in the order of memory would be others
             said = layout
             if layout == layouts.EXPANDED:
                 layout = _expanded_input(leaf)
@@ -370,6 +397,8 @@ def _autocast(s: _Subject) -> Iterator[TorchWay]:
     """Inside an autocast region, where matrix products run in bfloat16."""
     if any(leaf.is_complex for leaf in (*s.domain, *s.codomain)) or any(s.sparse):
         return
+    if s.draws:
+        return  # another dtype draws other numbers
     yield TorchWay(
         name="under autocast",
         factor="autocast",
