@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradproof.numdiff.engine import differentiate
-from gradproof.numdiff.quick import Answer, central, step_ratio
+from gradproof.numdiff.quick import Answer
+from gradproof.numdiff.sampling import Phi
 
-__all__ = ["Answer", "central", "differentiate", "step_ratio"]
+__all__ = ["Answer", "Phi", "differentiate"]

@@ -74,14 +74,19 @@ def _quick(
         h /= 2
     answer, values = _short(phi, zero, h, unit, low, high, noise)
     for _ in range(RETRIES):
-        lost = np.isfinite(zero) & ~np.isfinite(values[:4]).all(axis=0)
+        lost = np.isfinite(zero) & ~np.isfinite(values).all(axis=0)
         if not lost.any() or h / CLOSER < 16 * grain or min(-low, high) < 2 * h:
             break
         h /= CLOSER
         again, finer = _short(phi, zero, h, unit, low, high, noise)
-        better = lost & np.isfinite(finer).all(axis=0)
-        answer = quick.merged(answer, again, better)
-        values = np.where(better, finer, values)
+        found = lost & np.isfinite(finer).all(axis=0)
+        answer = quick.merged(answer, again, found)
+        values = np.where(found, finer, values)
+    ratio = quick.step_ratio(unit * answer.excess)
+    many = zero.size >= quick.MANY
+    if many and answer.excess > quick.NOISY and min(-low, high) >= 2 * ratio * span:
+        wide = _short(phi, zero, power_of_two(span) * ratio, unit, low, high, noise)
+        answer = quick.better(answer, wide[0])
     silent = (values == zero).all(axis=0)
     if silent.any():
         far = power_of_two(span)

@@ -9,6 +9,7 @@ one-sided slopes of second order, and the noise. A single kink or jump anywhere 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ COARSEST = 0.25  # no step is larger than this part of the reach
 SIDED = (2.0, 30.0)  # the same for three values on one side: curvature, noise / h
 SIDED_BAR = (0.5, 8.0)
 SINGULAR = 0.05  # a one-sided slope that changes by this part from 2h to h is none
+NOISY = 64.0  # excess of noise from which a larger step is tried as well
 MANY = 8  # entries whose noise is pooled with confidence
 
 
@@ -41,6 +43,10 @@ class Answer:
     code: Codes
     left: Array
     right: Array
+    excess: float = 1.0  # of the noise over the rounding of the values, typically
+
+
+FIELDS = ("value", "bar", "bound", "noise", "code", "left", "right")
 
 
 def step_ratio(unit: float) -> float:
@@ -82,7 +88,8 @@ def _central(
     drift, gap = np.abs(d1 - d2), np.abs(right - left)
     h = 0.5 * np.abs(a1 - b1)
     floor = unit * np.fmax(np.fmax(np.abs(f2), np.abs(g2)), np.abs(start))
-    sigma = floor * _pooled(gap * h / 4.2, floor)  # √70 / 2 = 4.2
+    excess = _pooled(gap * h / 4.2, floor)  # √70 / 2 = 4.2
+    sigma = floor * excess
     if noise is not None:
         sigma = np.fmax(sigma, noise)
     value = d1 + (d1 - d2) / 3.0
@@ -124,6 +131,7 @@ def _central(
         code=code,
         left=left,
         right=right,
+        excess=excess,
     )
 
 
@@ -136,7 +144,9 @@ def _pooled(sampled: Array, floor: Array) -> float:
     return 1.0 + float(np.median(sampled[known] / floor[known])) / 0.67
 
 
-def heard(answer: Answer, silent: Bools, far: Array, start: Array, at: float) -> Answer:
+def heard(
+    answer: Answer, silent: Bools, far: Array, start: Array, at: float | Array
+) -> Answer:
     """``answer``, with what two values at ±``at`` say of entries that did not move.
 
     A function that moves far away on one side only has a kink or a jump there, as a
@@ -151,16 +161,38 @@ def heard(answer: Answer, silent: Bools, far: Array, start: Array, at: float) ->
     least = 4.0 * answer.noise / at + TINY
     return replace(
         answer,
-        bound=np.where(both, np.maximum(answer.bound, 4.0 * slope),
-                       np.where(still, least, answer.bound)),
-        bar=np.where(both, np.maximum(answer.bar, 2.0 * slope),
-                     np.where(still, least, answer.bar)),
+        bound=np.where(
+            both,
+            np.maximum(answer.bound, 4.0 * slope),
+            np.where(still, least, answer.bound),
+        ),
+        bar=np.where(
+            both,
+            np.maximum(answer.bar, 2.0 * slope),
+            np.where(still, least, answer.bar),
+        ),
     )
+
+
+def better(old: Answer, new: Answer) -> Answer:
+    """Entry by entry the answer with the smaller bound, where the two agree."""
+    with np.errstate(invalid="ignore"):
+        which = np.abs(new.value - old.value) <= old.bound
+        which &= (new.code == Code.OK) & (old.code == Code.OK) & (new.bound < old.bound)
+    return merged(old, new, which)
 
 
 def merged(old: Answer, new: Answer, which: Bools) -> Answer:
     """``old``, with the entries ``which`` taken from ``new``."""
-    names = ("value", "bar", "bound", "noise", "code", "left", "right")
-    return Answer(
-        *(np.where(which, getattr(new, n), getattr(old, n)) for n in names)
-    )
+    fields: dict[str, Any] = {
+        n: np.where(which, getattr(new, n), getattr(old, n)) for n in FIELDS
+    }
+    return replace(old, **fields)
+
+
+def joined(parts: list[Answer]) -> Answer:
+    """One answer from several, along the first axis."""
+    fields: dict[str, Any] = {
+        n: np.concatenate([getattr(p, n) for p in parts]) for n in FIELDS
+    }
+    return replace(parts[0], **fields)

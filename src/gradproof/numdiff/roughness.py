@@ -30,6 +30,7 @@ MORE = 3  # further ones, over which a jump stays what it is
 TEETH = 64.0  # from so many jumps within the reach on, steps are taken for noise
 FINE = 1e4  # from so many on, the slope across them is the answer
 ROWS = 8  # steps needed above the jump
+DENSE = 12  # steps above the jump below which those between are taken as well
 COVERED = 0.25  # an answer that covers both slopes may be this uncertain
 
 
@@ -54,7 +55,7 @@ def look(phi: Counted, s: Samples, judged: Judged, grain: float) -> Judged:
         closed &= ~alike
         jump = _jump(phi, s, judged, int(np.flatnonzero(alike)[0]), grain)
         if jump is not None:
-            judged = _amended(s, judged, np.flatnonzero(alike), jump)
+            judged = _amended(phi, s, judged, np.flatnonzero(alike), jump)
     return judged
 
 
@@ -117,15 +118,24 @@ def _bisected(
     return Jump(abs(b), sizes[-1]) if sizes[-1] > 0.6 * sizes[-1 - MORE] else None
 
 
-def _amended(s: Samples, judged: Judged, which: np.ndarray, jump: Jump) -> Judged:
+def _amended(
+    phi: Counted, s: Samples, judged: Judged, which: np.ndarray, jump: Jump
+) -> Judged:
     """The answers of outputs ``which`` in view of the slope across the jumps."""
-    rows = int(np.count_nonzero(s.h > 2.0 * jump.at))
-    if rows < ROWS:
+    outer = s.h[s.h > 2.0 * jump.at]
+    if len(outer) < DENSE:
+        between = s.h[0] * np.outer(2.0 ** -np.arange(8.0), [0.875, 0.625]).ravel()
+        outer = np.union1d(outer, between[between > 2.0 * jump.at])[::-1]
+    if len(outer) < ROWS:
         return judged
     wide = Samples(
-        s.h[:rows], s.start[which], s.right[:rows, which], s.left[:rows, which],
-        np.maximum(s.sigma[which], 0.3 * jump.size), s.unit,
-    )  # fmt: skip
+        outer,
+        s.start[which],
+        np.array([phi(t)[which] for t in outer.tolist()]),
+        np.array([phi(-t)[which] for t in outer.tolist()]),
+        np.maximum(s.sigma[which], 0.3 * jump.size),
+        s.unit,
+    )
     across = thorough.judge(wide).answer
     near = judged.answer
     value, bound, bar = near.value[which], near.bound[which], near.bar[which]

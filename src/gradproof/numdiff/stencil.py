@@ -53,12 +53,15 @@ def fornberg(nodes: Array, order: int = 1) -> Array:
 class Family:
     """Fits of all windows k (steps k and smaller) and all orders p.
 
-    ``slope[k, p]`` maps data to the coefficient asked for, ``rest[k, p]`` data to
-    residuals, ``freedom[k, p]`` counts the latter's degrees of freedom (0: no fit).
+    ``slope[k, p]`` maps data to the coefficient asked for; the fit of order p explains
+    the first ``terms[p]`` columns of the orthonormal ``basis[k]`` of the data times
+    ``weights``; ``freedom[k, p]`` data are left over (0: no fit).
     """
 
     slope: Array
-    rest: Array
+    basis: Array
+    weights: Array
+    terms: tuple[int, ...]
     freedom: Array
 
 
@@ -73,7 +76,7 @@ def _family(
     """
     n, orders = len(nodes), len(terms)
     slope = np.full((first, orders, n), np.nan)
-    rest = np.zeros((first, orders, n, n))
+    kept = np.zeros((first, n, terms[-1]))
     freedom = np.zeros((first, orders))
     for k in range(first):
         y = (nodes[k:] / nodes[k]).astype(np.longdouble)
@@ -90,9 +93,9 @@ def _family(
             f += basis @ _forward(lower, wanted - f @ rows[:, :count])
             slope[k, p] = 0.0
             slope[k, p, k:] = f * w / nodes[k]
-            rest[k, p, k:, k:] = np.eye(n - k) - (basis @ basis.T) * w / w[:, None]
+            kept[k, k:, :count] = basis
             freedom[k, p] = n - k - count
-    return Family(slope, rest, freedom)
+    return Family(slope, kept, weights, tuple(terms), freedom)
 
 
 def _orthogonal(columns: Array) -> tuple[Array, Array]:

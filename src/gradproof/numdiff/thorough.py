@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradproof.numdiff import stencil
-from gradproof.numdiff.quick import MACHINE, TINY, Answer
+from gradproof.numdiff.quick import FIELDS, MACHINE, TINY, Answer
 from gradproof.numdiff.sampling import Samples
 from gradproof.numdiff.types import Array, Bools
 from gradproof.verdict import Code
@@ -56,18 +56,30 @@ class Judged:
 
 def judge(s: Samples) -> Judged:
     """Value, bar, bound and code of every output."""
+    moved = (s.right != s.start).any(axis=0) | (s.left != s.start).any(axis=0)
+    which = np.flatnonzero(moved)
+    out = _constant(s)
+    for i in range(0, len(which), CHUNK):
+        some = which[i : i + CHUNK]
+        part = _judge(_part(s, some))
+        for name in FIELDS:
+            getattr(out.answer, name)[some] = getattr(part.answer, name)
+        out.step[some] = part.step
+    return out
+
+
+def _constant(s: Samples) -> Judged:
+    """What holds of outputs that no step has moved."""
     m = len(s.start)
-    parts = [_judge(_part(s, slice(i, i + CHUNK))) for i in range(0, m, CHUNK)]
-    if len(parts) == 1:
-        return parts[0]
-    names = ("value", "bar", "bound", "noise", "code", "left", "right")
+    room = 4.0 * s.unit * np.abs(s.start) / s.h[0] + TINY
     answer = Answer(
-        *(np.concatenate([getattr(p.answer, n) for p in parts]) for n in names)
-    )
-    return Judged(answer, np.concatenate([p.step for p in parts]))
+        value=np.zeros(m), bar=room, bound=room.copy(), noise=s.sigma.copy(),
+        code=np.zeros(m, dtype=np.int8), left=np.zeros(m), right=np.zeros(m),
+    )  # fmt: skip
+    return Judged(answer, np.full(m, s.h[0]))
 
 
-def _part(s: Samples, which: slice) -> Samples:
+def _part(s: Samples, which: np.ndarray) -> Samples:
     return Samples(
         s.h, s.start[which], s.right[:, which], s.left[:, which], s.sigma[which], s.unit
     )
@@ -137,8 +149,9 @@ def _limit(s: Samples) -> tuple[Array, Array]:
         0.5 * (right + left),
         np.where(np.isfinite(right[-1]), right, left),
     )
-    first, second = np.abs(slopes[1] - slopes[0]), np.abs(slopes[2] - slopes[1])
-    gap = np.abs(right[-1] - left[-1])
+    first: Array = np.abs(slopes[1] - slopes[0])
+    second: Array = np.abs(slopes[2] - slopes[1])
+    gap: Array = np.abs(right[-1] - left[-1])
     kink = np.where(np.isfinite(gap), gap, 0.0)
     noise = s.noise(slopes * h + s.start)[-1] / s.h[-1]
     room = 8.0 * (second + noise) + 2.0 * kink
@@ -199,14 +212,14 @@ def _kink_free(
     data = np.concatenate([even, np.zeros((1, even.shape[1]))])
     start = s.noise(s.start)[None] ** 2 * factor
     estimate, error = _fits(family, s.h[0], data, np.concatenate([variance, start]))
-    seen = (np.abs(estimate) > KINKED * error) & np.isfinite(error)
+    seen: Bools = (np.abs(estimate) > KINKED * error) & np.isfinite(error)
     seen = np.logical_or.accumulate(seen[::-1], axis=0)[::-1]
     usable = np.isfinite(error) & ~seen & valid[:, None, :]
     hidden = np.where(usable, error, np.inf).min(axis=1)
     # A window too small for the test is taken as free, if all larger ones up to the
     # smallest tested one are.
     untested = ~np.isfinite(error).any(axis=1)
-    free = usable.any(axis=1) | untested
+    free: Bools = usable.any(axis=1) | untested
     free = np.logical_and.accumulate(free[::-1], axis=0)[::-1]
     return free, np.where(np.isfinite(hidden), hidden, 0.0)
 
@@ -262,11 +275,19 @@ def _excess(family: stencil.Family, data: Array, variance: Array) -> Array:
 
     The noise of a window is that of its noisiest value: the fits are not weighted.
     """
-    rest = family.rest @ data
-    most = np.maximum.accumulate(variance[::-1], axis=0)[::-1][: len(rest)]
-    chi2 = (rest * rest).sum(axis=2) / np.maximum(most, TINY)[:, None]
+    windows, n, most = family.basis.shape
+    inside = np.arange(n) >= np.arange(windows)[:, None]
+    rest = np.where(inside[:, :, None], data * family.weights[:, None], 0.0)
+    square = np.empty((windows, len(family.terms), data.shape[1]))
+    for term in range(most):
+        q = family.basis[:, :, term]
+        rest -= q[:, :, None] * np.matmul(q[:, None, :], rest)
+        if term + 1 in family.terms:
+            square[:, family.terms.index(term + 1)] = (rest * rest).sum(axis=1)
+    loudest = np.maximum.accumulate(variance[::-1], axis=0)[::-1][:windows]
     freedom = family.freedom[:, :, None]
-    out: Array = np.sqrt(np.maximum(1.0, chi2 / np.maximum(freedom, 1.0)))
+    chi2 = square / (np.maximum(loudest, TINY)[:, None] * np.maximum(freedom, 1.0))
+    out: Array = np.sqrt(np.maximum(1.0, chi2))
     return np.where(freedom >= 1, out * (1.0 + 4.0 / np.maximum(freedom, 1)), np.inf)
 
 

@@ -6,13 +6,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradproof.numdiff import Answer, central, differentiate, step_ratio
+from gradproof.numdiff import Phi, differentiate
 from gradproof.numdiff.types import Array, Codes
+from gradproof.oracles.batch import quick_columns
 from gradproof.rule import Primal
 from gradproof.space import Vector
 from gradproof.verdict import Estimate
 
-BATCH = 1 << 22  # numbers that the values of one batch of columns may take
+# The derivative of what a program computes and of what it stands for differ by this
+# much at least (constants cut to a dozen digits, solvers stopped at 1e-12).
+RELATIVE = 2.0**-34
+REACH = 4.0  # the largest step, in units of a coordinate's scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +49,17 @@ class Differences:
         self.method = "central difference"
         self.evaluations = 0
         self.point = primal.domain.snap(primal.point if point is None else point)
-        self.unit = max(_computing(primal), 2.0**-53)
-        self.value = self._ask(self.point)
+        self.unit = max(primal.domain.unit, primal.codomain.unit)
+        self.value = self.ask(self.point)
         self._scales = _scales(primal, self.point)
+
+    def ask(self, x: Vector) -> Vector:
+        """f(x), counted; NaN where the user's code failed."""
+        self.evaluations += 1
+        value = self.primal.value(x).value
+        if value is None:
+            return np.full(self.primal.codomain.size, np.nan)
+        return np.asarray(value, dtype=np.float64)
 
     def scales(self) -> Vector:
         """The step scale of each coordinate, a power of two.
@@ -60,129 +72,101 @@ class Differences:
     def direction(self, u: Vector, plan: str = "quick") -> Estimate:
         """J u, of length ``codomain.size``; ``u`` is in absolute units.
 
-        Where u is not representable in the domain's precision, the rounding of the
-        displaced points is part of the noise.
+        Where x + t·u is not representable in the domain's precision, the rounding of
+        the displaced points is part of the noise.
         """
-        domain = self.primal.domain
         u = np.asarray(u, dtype=np.float64)
-        moving = u != 0
-        if not moving.any():
-            return _zero(self.value)
-        size = np.abs(u[moving])
-        ratio = self._scales[moving] / size
-        reach = float(ratio.min() if plan == "quick" else 4.0 * np.median(ratio))
-        reach = min(reach, 4.0 * float(ratio.min()))
-        grain = float((domain.spacing(self.point)[moving] / size).max())
-        low, high = _range(domain.lows(), domain.highs(), self.point, u)
-        before = self.evaluations
 
-        def phi(t: float) -> Vector:
-            return self._ask(domain.snap(self.point + t * u))
+        def at(t: float) -> Vector:
+            return self.ask(self.primal.domain.snap(self.point + t * u))
 
-        out = differentiate(
-            phi, reach=reach, grain=grain, unit=self.unit, low=low, high=high,
-            plan="quick" if plan == "quick" else "thorough", start=self.value,
-        )  # fmt: skip
-        return replace(out, evaluations=self.evaluations - before, method=self.method)
+        return self._along(u, plan, at)
 
     def columns(self, cols: np.ndarray, plan: str = "quick") -> Columns:
-        """Derivatives in the coordinates ``cols``, each with a step of its own."""
+        """Derivatives in the coordinates ``cols``, each with a step of its own.
+
+        Displacements are divided by what was really moved after ``Space.snap``.
+        """
         cols = np.asarray(cols, dtype=np.int64)
         before = self.evaluations
-        if plan == "quick":
-            out = self._quick_columns(cols)
+        reach = REACH * self._scales[cols]
+        quick = quick_columns(
+            self.ask, self.primal.domain, self.point, self.value, cols, reach, self.unit
+        )
+        noise = quick.noise.max(axis=0, initial=0.0)
+        out = Columns(
+            quick.value.T, quick.bar.T, quick.bound.T, quick.code.T,
+            quick.left.T, quick.right.T, noise, 0,
+        )  # fmt: skip
+        if plan != "quick":
+            out = self._thorough(cols, out)
         else:
-            out = self._thorough_columns(cols)
+            room = _room(out.value)
+            out = replace(out, bound=out.bound + room, bar=out.bar + 0.25 * room)
         return replace(out, evaluations=self.evaluations - before)
 
-    def _ask(self, x: Vector) -> Vector:
-        """f(x), or NaN where the user's code failed."""
-        self.evaluations += 1
-        value = self.primal.value(x).value
-        if value is None:
-            return np.full(self.primal.codomain.size, np.nan)
-        return np.asarray(value, dtype=np.float64)
-
-    def _thorough_columns(self, cols: np.ndarray) -> Columns:
+    def _thorough(self, cols: np.ndarray, quick: Columns) -> Columns:
+        """Every column by a ladder of steps of its own."""
+        x, domain = self.point, self.primal.domain
         found = []
-        for j in cols:
-            u = np.zeros(self.primal.domain.size)
+        for k, j in enumerate(cols.tolist()):
+            u = np.zeros(len(x))
             u[j] = 1.0
-            found.append(self.direction(u, "thorough"))
-        m = self.primal.codomain.size
+            slope = np.where(np.isfinite(quick.value[:, k]), quick.value[:, k], 0.0)
+
+            def at(
+                t: float, u: Vector = u, j: int = j, slope: Vector = slope
+            ) -> Vector:
+                y = domain.snap(x + t * u)
+                missed = t - (y[j] - x[j])
+                value = self.ask(y)
+                # What snapping left undone is so small that its own slope will do.
+                return value + missed * slope if missed else value
+
+            found.append(self._along(u, "thorough", at))
+        m = len(self.value)
 
         def stack(name: str) -> Array:
             return np.array([getattr(e, name) for e in found]).reshape(-1, m).T
 
-        noise = stack("noise").max(axis=1, initial=0.0)
         return Columns(
             stack("value"), stack("bar"), stack("bound"), stack("code").astype(np.int8),
-            stack("left"), stack("right"), noise, 0,
+            stack("left"), stack("right"), stack("noise").max(axis=1, initial=0.0), 0,
         )  # fmt: skip
 
-    def _quick_columns(self, cols: np.ndarray) -> Columns:
-        m = self.primal.codomain.size
-        most = max(1, BATCH // max(1, 4 * m))
-        parts = [
-            self._quick_batch(cols[i : i + most]) for i in range(0, len(cols), most)
-        ]
-        names = ("value", "bar", "bound", "code", "left", "right")
-        none = np.zeros((m, 0))
-        joined = {
-            n: np.concatenate([none, *(getattr(p, n).T for p in parts)], axis=1)
-            for n in names
-        }
-        noise = np.max([p.noise.max(axis=0) for p in parts], axis=0, initial=0.0)
-        return Columns(
-            joined["value"], joined["bar"], joined["bound"],
-            joined["code"].astype(np.int8), joined["left"], joined["right"],
-            np.broadcast_to(noise, (m,)), 0,
-        )  # fmt: skip
-
-    def _quick_batch(self, cols: np.ndarray) -> Answer:
+    def _along(self, u: Vector, plan: str, at: Phi) -> Estimate:
+        """The derivative of t ↦ f(x + t·u), by the engine."""
+        before = self.evaluations
+        moving = u != 0
+        if not moving.any():
+            zero = np.zeros_like(self.value)
+            code = np.zeros(len(zero), dtype=np.int8)
+            return Estimate(zero, zero, zero, zero, code, method=self.method)
         domain = self.primal.domain
-        k, m = len(cols), self.primal.codomain.size
-        x = self.point
-        ratio = step_ratio(max(self.unit, domain.unit if not self.lifted else 0.0))
-        h = self._scales[cols] * ratio
-        h = np.maximum(h, 4.0 * domain.spacing(x)[cols])
-        lows, highs = domain.lows()[cols], domain.highs()[cols]
-        factors = (1.0, -1.0, 2.0, -2.0)
-        moved = np.empty((4, k))
-        values = np.full((4, k, m), np.nan)
-        at = x.copy()
-        targets = np.array([x[cols] + f * h for f in factors])
-        for i in range(4):
-            at_all = x.copy()
-            at_all[cols] = targets[i]
-            targets[i] = domain.snap(at_all)[cols]
-        moved = targets - x[cols]
-        inside = (targets >= lows) & (targets <= highs)
-        for c, j in enumerate(cols.tolist()):
-            old = at[j]
-            for i in range(4):
-                if inside[i, c]:
-                    at[j] = targets[i, c]
-                    values[i, c] = self._ask(at)
-            at[j] = old
-        steps = moved[:, :, None]
-        return central(
-            (steps[0], steps[1], steps[2], steps[3]),
-            (values[0], values[1], values[2], values[3]),
-            self.value,
-            self.unit,
+        size = np.abs(u[moving])
+        low, high = _range(domain.lows(), domain.highs(), self.point, u)
+        out = differentiate(
+            at,
+            reach=REACH * float((self._scales[moving] / size).min()),
+            grain=float((domain.spacing(self.point)[moving] / size).max()),
+            unit=self.unit,
+            low=low,
+            high=high,
+            plan="quick" if plan == "quick" else "thorough",
+            start=self.value,
+        )
+        room = _room(out.value)
+        return replace(
+            out,
+            bound=out.bound + room,
+            bar=out.bar + 0.25 * room,
+            evaluations=self.evaluations - before,
+            method=self.method,
         )
 
 
-def _zero(value: Vector) -> Estimate:
-    """The derivative along nothing."""
-    z = np.zeros_like(value)
-    return Estimate(z, z, z, z, np.zeros(len(value), dtype=np.int8))
-
-
-def _computing(primal: Primal) -> float:
-    """Unit roundoff of the precision that the primal's values can be good to."""
-    return max(primal.domain.unit, primal.codomain.unit)
+def _room(value: Array) -> Array:
+    return RELATIVE * np.abs(np.where(np.isfinite(value), value, 0.0))
 
 
 def _scales(primal: Primal, x: Vector) -> Vector:
@@ -200,9 +184,9 @@ def _scales(primal: Primal, x: Vector) -> Vector:
 def _range(lows: Vector, highs: Vector, x: Vector, u: Vector) -> tuple[float, float]:
     """How far t may go so that x + t·u stays inside the domain's bounds."""
     with np.errstate(all="ignore"):
-        up = np.where(u > 0, (highs - x) / u, np.where(u < 0, (lows - x) / u, np.inf))
-        down = np.where(
-            u > 0, (lows - x) / u, np.where(u < 0, (highs - x) / u, -np.inf)
-        )
-    up, down = up[~np.isnan(up)], down[~np.isnan(down)]
-    return float(down.max(initial=-np.inf)), float(up.min(initial=np.inf))
+        a, b = (lows - x) / u, (highs - x) / u
+    down, up = np.where(u > 0, a, b)[u != 0], np.where(u > 0, b, a)[u != 0]
+    return (
+        min(0.0, float(down.max(initial=-np.inf))),
+        max(0.0, float(up.min(initial=np.inf))),
+    )

@@ -37,7 +37,7 @@ def _agrees(native: Differences, wide: Primal) -> bool:
         if k:
             step = scales * rng.choice([-0.5, 0.25, 0.5], domain.size)
             x = domain.snap(np.clip(x + step, domain.lows(), domain.highs()))
-        a, b = native._ask(x), wide.value(x).value
+        a, b = native.ask(x), wide.value(x).value
         if b is None or len(a) != len(b):
             return False
         jitter = np.abs(_shaken(wide, x, domain.spacing(x), rng) - b)
