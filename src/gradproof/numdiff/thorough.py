@@ -212,15 +212,15 @@ def _kink_free(
     data = np.concatenate([even, np.zeros((1, even.shape[1]))])
     start = s.noise(s.start)[None] ** 2 * factor
     estimate, error = _fits(family, s.h[0], data, np.concatenate([variance, start]))
-    seen: Bools = (np.abs(estimate) > KINKED * error) & np.isfinite(error)
-    seen = np.logical_or.accumulate(seen[::-1], axis=0)[::-1]
-    usable = np.isfinite(error) & ~seen & valid[:, None, :]
+    clear: Bools = ~np.asarray(np.abs(estimate) > KINKED * error)
+    clear = np.logical_and.accumulate(clear[::-1], axis=0)[::-1]
+    usable = np.isfinite(error) & clear & valid[:, None, :]
     hidden = np.where(usable, error, np.inf).min(axis=1)
     # A window too small for the test is taken as free, if all larger ones up to the
     # smallest tested one are.
     untested = ~np.isfinite(error).any(axis=1)
-    free: Bools = usable.any(axis=1) | untested
-    free = np.logical_and.accumulate(free[::-1], axis=0)[::-1]
+    open_: Bools = np.asarray(usable.any(axis=1) | untested)
+    free: Bools = np.logical_and.accumulate(open_[::-1], axis=0)[::-1]
     return free, np.where(np.isfinite(hidden), hidden, 0.0)
 
 
