@@ -21,6 +21,8 @@ def asked(rule: Rule, x: Vector, ybar: Vector, own: Vector) -> tuple[Asked, ...]
             out.append(first)
         elif first.agreed:
             out += [_agreed(part) for part in parts]
+            # What was disturbed on the way is told by the merged way.
+            out += [first] * bool(first.effects)
         else:
             split = [_ask(rule, part, x, ybar, own, known) for part in parts]
             # Only together they disagree: the merged way itself is the finding.
@@ -63,7 +65,11 @@ def _ask(
     if got is None:  # the way does not apply to this rule
         return _agreed(way)
     truth = way.fold(plain)
-    slack = same_answer_slack(rule.primal.domain, truth, own)
+    # A fold may cancel; its rounding is that of what was summed.
+    slack = np.maximum(
+        same_answer_slack(rule.primal.domain, truth, own),
+        same_answer_slack(rule.primal.domain, plain, own),
+    )
     if way.unit:
         for leaf in rule.primal.domain:
             top = np.abs(np.nan_to_num(truth[leaf.slice])).max(initial=0.0)
