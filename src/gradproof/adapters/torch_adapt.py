@@ -18,6 +18,7 @@ from gradproof.adapters.torch_hooks import watching
 from gradproof.adapters.torch_program import Parameter, Program, outputs_of
 from gradproof.adapters.torch_rule import TorchPrimal, TorchRule
 from gradproof.adapters.torch_source import (
+    display_name,
     source_of_callee,
     source_of_compiled,
     source_of_custom,
@@ -72,6 +73,7 @@ def adapt(
     rule = TorchRule(
         primal,
         source_of_callee(callee, custom),
+        entry=_entry(callee, custom),
         differentiable=found.connected,
         classes=found.classes,
         custom=custom,
@@ -87,6 +89,13 @@ def adapt(
             tuple(not parameter for parameter in inputs_only),
         )
     return rule
+
+
+def _entry(callee: Callee, custom: tuple[Source, ...]) -> str:
+    """The name under which the backward under test will be seen to run."""
+    if callee.function is not None:
+        return display_name(callee.function)
+    return custom[0].name if len(custom) == 1 else ""
 
 
 def _alongside(

@@ -17,10 +17,14 @@ from torch.overrides import TorchFunctionMode
 from gradproof.adapters.torch_callee import is_new_style
 from gradproof.adapters.torch_hooks import watching
 from gradproof.adapters.torch_pair import is_pair
-from gradproof.adapters.torch_source import operator_forward
+from gradproof.adapters.torch_source import is_generated, operator_forward
 
 _OURS = str(Path(__file__).resolve().parent.parent)
 _TORCH = str(Path(torch.__file__).resolve().parent)
+
+
+class NoBody(Exception):
+    """An operator that is not written in Python."""
 
 
 class BodyCtx(FunctionCtx):
@@ -40,13 +44,15 @@ class BodyCtx(FunctionCtx):
 
 def run_body(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The forward of a Function as ordinary code, seen by autograd."""
-    body = operator_forward(cls)
-    if body is not None:  # the last argument is PyTorch's own
+    if is_generated(cls):
+        body = operator_forward(cls)
+        if body is None:
+            raise NoBody(f"{cls.__name__} has no body in Python")
+        # The last argument is PyTorch's own.
         keywords = getattr(args[-1], "keyword_only_args", {})
         return body(*map(_writable, args[:-1]), **keywords)
     if is_pair(cls):
-        call, *tensors = args
-        return call.run(tuple(map(_writable, tensors)))
+        return cls.pair.call.run(tuple(map(_writable, args)))
     if is_new_style(cls):
         bound = inspect.signature(cls.forward).bind(*args, **kwargs)
         bound.apply_defaults()

@@ -29,14 +29,16 @@ class Pair:
         """``name`` is what the Function is called."""
         self.forward = forward
         self.backward = backward
-        self.function: Any = type(name, (_PairFunction,), {"__module__": __name__})
+        inside = {"pair": self, "__module__": __name__}
+        self.function: Any = type(name, (_PairFunction,), inside)
+        self.call: Call | None = None
         self._names: dict[int, list[str]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What ``forward`` gives, with a graph."""
-        call = Call(self, args, kwargs)
-        found = self.function.apply(call, *call.tensors)
-        call.tensors = ()
+        call, tensors = Call.of(self, args, kwargs)
+        self.call = call
+        found = self.function.apply(*tensors)
         return trees.join(call.output, list(found))
 
     def names(self, n: int) -> list[str]:
@@ -49,10 +51,18 @@ class Pair:
 class Call:
     """One call of a pair: where each tensor belongs."""
 
-    def __init__(
-        self, pair: Pair, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        """Sort the tensors out of the arguments."""
+    def __init__(self, pair: Pair, skeleton: Any, paths: list[str]) -> None:
+        """``skeleton`` is (args, kwargs) with a slot for each tensor."""
+        self.pair = pair
+        self.skeleton = skeleton
+        self.paths = paths
+        self.output: Any = None
+
+    @classmethod
+    def of(
+        cls, pair: Pair, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Call, list[Tensor]]:
+        """The call with these arguments, and the tensors among them."""
         leaves: list[tuple[str, Any]] = []
         parts = [
             trees.split(a, name, is_tensor, leaves)
@@ -62,11 +72,8 @@ class Call:
             key: trees.split(value, key, is_tensor, leaves)
             for key, value in kwargs.items()
         }
-        self.pair = pair
-        self.skeleton = (tuple(parts), named)
-        self.paths = [path for path, _ in leaves]
-        self.tensors: tuple[Tensor, ...] = tuple(t for _, t in leaves)
-        self.output: Any = None
+        call = cls(pair, (tuple(parts), named), [path for path, _ in leaves])
+        return call, [t for _, t in leaves]
 
     def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The tensors of the output; the rest of it is kept aside."""
@@ -108,19 +115,21 @@ class Call:
 
 
 class _PairFunction(Function):
-    """Both halves; the call, a plain argument, knows where each tensor belongs."""
+    """Both halves; the pair's current call knows where each tensor belongs."""
+
+    pair: Pair
 
     @staticmethod
-    def forward(ctx: Any, call: Call, *tensors: Tensor) -> Any:
+    def forward(ctx: Any, *tensors: Tensor) -> Any:
         """The tensors of the output."""
-        ctx.call = call
+        ctx.call = ctx._forward_cls.pair.call
         ctx.save_for_backward(*tensors)
-        return call.run(tensors)
+        return ctx.call.run(tensors)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """None for the call, then one gradient for each tensor."""
-        return (None, *ctx.call.pull(ctx.saved_tensors, grads))
+        """One gradient for each tensor."""
+        return ctx.call.pull(ctx.saved_tensors, grads)
 
 
 def is_pair(cls: Any) -> bool:

@@ -108,16 +108,22 @@ class TorchRule(Rule):
         primal: TorchPrimal,
         source: Source,
         *,
+        entry: str = "",
         classes: tuple[type, ...] = (),
         differentiable: bool = True,
         custom: tuple[Source, ...] = (),
         scalars: tuple[tuple[str, float], ...] = (),
         notes: tuple[str, ...] = (),
     ) -> None:
-        """``classes`` are the Functions that ``custom`` describes."""
+        """Take a forward and where its backward stands.
+
+        ``entry`` names the backward that must run ("" where there is none to expect);
+        ``classes`` are the Functions that ``custom`` describes.
+        """
         self.forward = primal
         self.primal = primal
         self.source = source
+        self.expected_entry = entry
         self.classes = classes
         self.differentiable = differentiable
         self.custom = custom
@@ -131,13 +137,6 @@ class TorchRule(Rule):
     def program(self) -> Program:
         """What is run."""
         return self.forward.program
-
-    @property
-    def expected_entry(self) -> str:
-        """The name of the backward that must run, "" when there is none to expect."""
-        if self.source.kind in ("autograd.Function", "custom_op", "pair"):
-            return self.source.name
-        return self.custom[0].name if len(self.custom) == 1 else ""
 
     def about(self, surrogate: TorchPrimal) -> TorchRule:
         """The same rule, held against the derivative of ``surrogate``."""
@@ -212,7 +211,7 @@ class TorchRule(Rule):
         if primal is None:
             return None
         other = TorchRule(
-            primal, self.source, classes=self.classes,
+            primal, self.source, entry=self.expected_entry, classes=self.classes,
             differentiable=self.differentiable, custom=self.custom,
             scalars=self.scalars, notes=self.notes,
         )  # fmt: skip

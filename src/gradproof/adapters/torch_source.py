@@ -10,47 +10,56 @@ from gradproof.adapters.sources import source_of
 from gradproof.adapters.torch_callee import Callee
 from gradproof.verdict import Source
 
+_GENERATED = "GeneratedBackwardFor_"
+
 
 def display_name(cls: type) -> str:
     """The name of a Function class as its author knows it (``ns::op`` of an op)."""
-    definition = _operator(cls)
-    return definition._qualname if definition is not None else cls.__name__
+    operator = _in_closure(cls, "op")
+    if operator is None:
+        return cls.__name__
+    name: str = operator.name().removesuffix(".default")
+    return name
 
 
-def _operator(cls: type) -> Any:
-    """The CustomOpDef that a generated Function class serves, or None."""
-    from torch._library.custom_ops import OPDEFS
+def is_generated(cls: type) -> bool:
+    """Whether PyTorch made the Function class, for a ``torch.library`` operator."""
+    return cls.__name__.startswith(_GENERATED)
 
-    prefix = "GeneratedBackwardFor_"
-    if not cls.__name__.startswith(prefix):
+
+def _in_closure(cls: type, name: str) -> Any:
+    """What the halves of a generated Function hold under ``name``, or None."""
+    if not is_generated(cls):
         return None
-    for qualname, definition in list(OPDEFS.items()):
-        overload = definition._opoverload
-        called = f"{overload._namespace}_{overload._opname}_{overload._overloadname}"
-        if cls.__name__ == prefix + called or qualname == called:
-            return definition
+    ahead: list[Any] = [vars(cls).get("forward"), vars(cls).get("backward")]
+    for thing in ahead:
+        function = getattr(thing, "__func__", thing)
+        code = getattr(function, "__code__", None)
+        if code is None:
+            continue
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+        held = {key: cell.cell_contents for key, cell in cells}
+        if name in held:
+            return held[name]
+        # One for lists of tensors wraps the halves of the other.
+        ahead += [held[key] for key in ("orig_forward", "orig_backward") if key in held]
     return None
 
 
 def operator_forward(cls: type) -> Any:
     """The Python body of the operator that a generated Function serves, or None."""
-    definition = _operator(cls)
-    return None if definition is None else definition._init_fn
+    return getattr(_in_closure(cls, "info"), "_init_fn", None)
 
 
 def source_of_custom(cls: type) -> Source:
     """The Source of a Function class that was met inside a callable."""
-    definition = _operator(cls)
-    if definition is not None:
-        if definition._backward_fn is None:
-            return Source(definition._qualname, "custom_op")
-        return source_of(
-            definition._backward_fn,
-            definition._qualname,
-            "custom_op",
-            definition._init_fn,
-        )
-    return source_of(cls, cls.__name__, "autograd.Function")
+    if not is_generated(cls):
+        return source_of(cls, cls.__name__, "autograd.Function")
+    name = display_name(cls)
+    backward = getattr(_in_closure(cls, "info"), "_backward_fn", None)
+    if backward is None:
+        return Source(name, "custom_op")
+    return source_of(backward, name, "custom_op", operator_forward(cls))
 
 
 def source_of_compiled(name: str) -> Source:

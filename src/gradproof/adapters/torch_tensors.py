@@ -136,16 +136,18 @@ def dressed(spec: Spec, values: Tensor) -> Tensor:
     like = spec.sparse
     if like.layout is torch.sparse_coo:
         return torch.sparse_coo_tensor(
-            like.indices(), values, like.shape, is_coalesced=True
-        )
+            like.indices(), values, like.shape,
+            is_coalesced=True, check_invariants=False,
+        )  # fmt: skip
     rows, columns = (
         (like.crow_indices(), like.col_indices())
         if like.layout in (torch.sparse_csr, torch.sparse_bsr)
         else (like.ccol_indices(), like.row_indices())
     )
     return torch.sparse_compressed_tensor(
-        rows, columns, values, like.shape, layout=like.layout
-    )
+        rows, columns, values, like.shape,
+        layout=like.layout, check_invariants=False,
+    )  # fmt: skip
 
 
 def dense(t: Tensor) -> Tensor:

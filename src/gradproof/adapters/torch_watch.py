@@ -11,7 +11,7 @@ from gradproof.adapters import torch_graph, trees
 from gradproof.adapters.torch_body import Cuts
 from gradproof.adapters.torch_callee import is_new_style
 from gradproof.adapters.torch_pair import is_pair
-from gradproof.adapters.torch_source import display_name, operator_forward
+from gradproof.adapters.torch_source import display_name, is_generated, operator_forward
 from gradproof.adapters.torch_tensors import bits, changed
 from gradproof.verdict import Effect, Returned
 
@@ -115,11 +115,9 @@ class Watch:
         raw = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         needs = tuple(node.needs_input_grad)
         _, args = self._nodes.get(id(node), (None, ()))
-        if operator_forward(cls) is not None:
+        if is_generated(cls):
             # Generated Functions carry one more argument of PyTorch's own.
             raw, needs = raw[:-1], needs[:-1]
-        if is_pair(cls):  # and pairs one of ours
-            raw, needs, args = raw[1:], needs[1:], args[1:]
         if len(raw) != len(needs):
             self.arity = (len(raw), len(needs))
         paths = node.call.paths if is_pair(cls) else parameter_names(cls, len(needs))
@@ -157,7 +155,7 @@ def described(grads: list[Tensor]) -> str:
 def _arguments(cls: Any, args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:
     """The ordinary tensors among the arguments of a Function, by name."""
     if is_pair(cls):
-        named = list(zip(args[0].paths, args[1:], strict=True))
+        named = list(zip(cls.pair.call.paths, args, strict=True))
     else:
         named = list(zip(parameter_names(cls, len(args)), args, strict=True))
     leaves = [item for path, a in named for item in trees.walk(a, path)]
