@@ -267,8 +267,7 @@ def _actual(
         keep = {k: v for k, v in inputs.items() if not isinstance(v, Described)}
         todo = [v.named(k) for k, v in inputs.items() if isinstance(v, Described)]
         actual, named = realise(draw(todo, dict(sizes or {}), seed))
-        if isinstance(actual, tuple) and actual:
-            named.update(zip([d.name for d in todo], actual, strict=False))
+        named.update(zip([d.name for d in todo], actual, strict=False))
         return (), {**extra, **keep, **named}
     return inputs, extra
 

@@ -13,8 +13,8 @@ import numpy as np
 from gradproof.checks.gradient import Compared, implied_rows, off
 from gradproof.checks.rounding import own_rounding, same_answer_slack
 from gradproof.oracles import Differences
-from gradproof.rule import Rule
-from gradproof.space import Leaf, Mask, Vector
+from gradproof.rule import Primal, Reply, Rule
+from gradproof.space import Leaf, Mask, Space, Vector, unit
 from gradproof.verdict import Block, Code, Direction, Estimate, Probe
 
 COTANGENTS = 2
@@ -22,6 +22,7 @@ DENSE_TANGENTS = 2
 ALONE = 8  # leaves that get a direction of their own
 NAMED_COLUMNS = 24  # columns measured one by one once something is wrong
 NAMED_ROWS = 96
+FEW_OUTPUTS = 1 << 14  # above which fewer columns are measured
 
 
 def sampled(
@@ -41,20 +42,18 @@ def sampled(
     domain = rule.primal.domain
     gots = [_vjp(rule, x, ybar) for ybar in ybars]
     owns = [own_rounding(rule, x, y, g, rng) for y, g in zip(ybars, gots, strict=True)]
-    singles = [leaf for leaf in domain if _elementwise(rule, oracle, x, leaf, rng)]
+    singles = [leaf for leaf in domain if _elementwise(oracle, x, leaf, rng)]
+    probes = [
+        Probe(x, ybar, got, _diagonal(rule, oracle, ybar, singles), own)
+        for ybar, got, own in zip(ybars, gots, owns, strict=True)
+    ]
     tangents = _tangents(rule, oracle, rng)
-    directions: list[Direction] = []
-    for u in tangents:
-        directions += along(oracle, u, ybars, gots, owns)
+    directions = [d for u in tangents for d in along(rule, oracle, u, probes)]
     if any(off(d) for d in directions):
         again = [_dense(rule, oracle, rng), *tangents[DENSE_TANGENTS:]]
         directions = [
-            d for u in again for d in along(oracle, u, ybars, gots, owns, "thorough")
+            d for u in again for d in along(rule, oracle, u, probes, "thorough")
         ]
-    probes = []
-    for ybar, got, own in zip(ybars, gots, owns, strict=True):
-        expected = _diagonal(rule, oracle, ybar, singles)
-        probes.append(Probe(x, ybar, got, expected, own))
     probes = _witnessed(rule, x, probes, directions)
     out = Compared(
         point=x,
@@ -99,40 +98,96 @@ def _tangents(
 
 
 def along(
-    oracle: Differences,
-    u: Vector,
-    ybars: list[Vector],
-    gots: list[Vector],
-    owns: list[Vector],
-    plan: str = "quick",
+    rule: Rule, oracle: Differences, u: Vector, probes: list[Probe], plan: str = "quick"
 ) -> list[Direction]:
-    """<x̄, u> against <ȳ, J u> for each cotangent; outputs without an answer left out."""
-    e = oracle.direction(u, plan)
+    """<x̄, u> against <ȳ, J u> for each probe's cotangent ȳ.
+
+    Outputs without a derivative along u (a kink between the steps) are left out: then
+    the rule is asked again with ȳ zero there. The thorough plan differences the numbers
+    <ȳ, f> themselves, so that its cost does not grow with the outputs.
+    """
+    e = oracle.direction(u, "quick")
     known = (e.code == Code.OK) & np.isfinite(e.value)
+    code = Code.OK if known.any() else Code(int(e.code.max(initial=0)))
+    weights = [np.where(known, p.cotangent, 0.0) for p in probes]
+    gots = [p.got for p in probes]
+    if not known.all():
+        gots = [_vjp(rule, p.point, w) for p, w in zip(probes, weights, strict=True)]
+    value = np.where(known, e.value, 0.0)
+    scales = [float(np.abs(w * value).sum()) for w in weights]
+    if plan == "quick":
+        numbers = [float(w @ value) for w in weights]
+        bars = [
+            float(np.sqrt(((w * np.where(known, e.bar, 0)) ** 2).sum()))
+            for w in weights
+        ]
+        bounds = [float(np.abs(w) @ np.where(known, e.bound, 0.0)) for w in weights]
+    else:
+        few = Differences(_Projected(oracle.primal, weights), oracle.point)
+        t = few.direction(u, "thorough")
+        numbers, bars, bounds = (list(map(float, a)) for a in (t.value, t.bar, t.bound))
+        code = Code(int(t.code.max(initial=code)))
+        oracle.evaluations += few.evaluations
     out = []
-    for ybar, got, own in zip(ybars, gots, owns, strict=True):
-        weight = np.where(known, ybar, 0.0)
-        value = np.where(known, e.value, 0.0)
-        bound = float(np.abs(weight) @ np.where(known, e.bound, 0.0))
-        rounding = float(np.sqrt(((own * u) ** 2).sum())) * 4.0
-        share = float((own * np.abs(u)).sum())
+    for k, p in enumerate(probes):
+        share = float((p.own * np.abs(u)).sum())
+        rounding = 4.0 * float(np.sqrt(((p.own * u) ** 2).sum()))
         out.append(
             Direction(
                 tangent=u,
-                cotangent=ybar,
-                got=float(got @ u),
-                expected=float(weight @ value),
-                bar=float(np.sqrt(((weight * np.where(known, e.bar, 0.0)) ** 2).sum())),
-                bound=bound + min(share, rounding),
-                scale=float(np.abs(weight * value).sum()),
-                code=Code.OK if known.all() else Code(int(e.code.max())),
+                cotangent=p.cotangent,
+                got=float(gots[k] @ u),
+                expected=numbers[k],
+                bar=bars[k],
+                bound=bounds[k] + min(share, rounding),
+                scale=scales[k],
+                code=code,
             )
         )
     return out
 
 
+class _Part(Primal):
+    """What is left of a primal when its outputs are too many to fit curves to."""
+
+    def __init__(self, whole: Primal, size: int) -> None:
+        precision = max(whole.codomain, key=lambda leaf: unit(leaf.precision)).precision
+        self.whole = whole
+        self.domain, self.point = whole.domain, whole.point
+        self.codomain = Space.of([Leaf("out", (size,), precision)])
+
+    def part(self, value: Vector) -> Vector:
+        raise NotImplementedError
+
+    def value(self, x: Vector) -> Reply:
+        reply = self.whole.value(x)
+        return reply if reply.value is None else Reply(self.part(reply.value))
+
+
+class _Projected(_Part):
+    """The numbers <ȳ, f(x)>; outputs of weight zero may be anything."""
+
+    def __init__(self, whole: Primal, weights: list[Vector]) -> None:
+        super().__init__(whole, len(weights))
+        self.weights = weights
+
+    def part(self, value: Vector) -> Vector:
+        return np.array([w @ np.where(w != 0, value, 0.0) for w in self.weights])
+
+
+class _Rows(_Part):
+    """Some outputs only."""
+
+    def __init__(self, whole: Primal, rows: np.ndarray) -> None:
+        super().__init__(whole, len(rows))
+        self.rows = rows
+
+    def part(self, value: Vector) -> Vector:
+        return np.asarray(value[self.rows])
+
+
 def _elementwise(
-    rule: Rule, oracle: Differences, x: Vector, leaf: Leaf, rng: np.random.Generator
+    oracle: Differences, x: Vector, leaf: Leaf, rng: np.random.Generator
 ) -> bool:
     """Whether entry i of ``leaf`` moves only entry i of each output of its shape.
 
@@ -249,38 +304,73 @@ def _named(
     n, m = rule.primal.domain.size, rule.primal.codomain.size
     accused = np.flatnonzero(probe.wrong)
     if not len(accused) and any(off(d) for d in found.directions):
-        accused = _halve(rule, oracle, found, rng)
-    spread = rng.choice(n, size=min(n, NAMED_COLUMNS), replace=False)
-    keep = accused[_spaced(len(accused), NAMED_COLUMNS)]
+        accused = _halve(rule, oracle, found)
+    most = NAMED_COLUMNS if m <= FEW_OUTPUTS else NAMED_COLUMNS // 3
+    spread = rng.choice(n, size=min(n, most), replace=False)
+    keep = accused[_spaced(len(accused), most)]
     cols = np.unique(np.concatenate([keep, spread]).astype(np.int64))
-    c = oracle.columns(cols, "thorough")
-    rows = np.arange(m)
-    if m > NAMED_ROWS:
-        with np.errstate(invalid="ignore"):
-            strength = np.nan_to_num(np.abs(c.value)).max(axis=1)
-        rows = np.sort(np.argsort(-strength, kind="stable")[:NAMED_ROWS])
+    probes, rows = _column_by_column(oracle, list(found.probes), cols)
     implied, own = implied_rows(rule, probe.point, rows, rng)
+    part = Differences(_Rows(oracle.primal, rows), probe.point)
+    c = part.columns(cols, "thorough")
     block = Block(
         rows=rows,
         cols=cols,
         implied=implied[:, cols],
-        value=c.value[rows],
-        bar=c.bar[rows],
-        bound=c.bound[rows],
-        code=c.code[rows],
+        value=c.value,
+        bar=c.bar,
+        bound=c.bound,
+        code=c.code,
         own=own[:, cols],
-        left=c.left[rows],
-        right=c.right[rows],
+        left=c.left,
+        right=c.right,
         method=oracle.method,
         evaluations=c.evaluations,
     )
-    probes = tuple(_columns_into(p, cols, c, rule) for p in found.probes)
     # A witness alone accuses nobody: where the columns clear what it said, it is dropped.
     if not any(off(d) for d in found.directions) and not block.wrong.any():
-        cleared = np.isin(np.arange(n), cols)
-        if not any(p.wrong[cleared].any() for p in probes):
-            probes = tuple(_unmeasure(p, ~cleared) for p in probes)
-    return replace(found, block=block, probes=probes, evaluations=oracle.evaluations)
+        measured = np.isin(np.arange(n), cols)
+        if not any(p.wrong[measured].any() for p in probes):
+            probes = [_unmeasure(p, ~measured) for p in probes]
+    return replace(
+        found,
+        block=block,
+        probes=tuple(probes),
+        evaluations=oracle.evaluations + part.evaluations,
+    )
+
+
+def _column_by_column(
+    oracle: Differences, probes: list[Probe], cols: np.ndarray
+) -> tuple[list[Probe], np.ndarray]:
+    """Expectations of ``probes`` at ``cols``, and the outputs that these columns move."""
+    m = oracle.primal.codomain.size
+    tables = [
+        (e.value.copy(), e.bar.copy(), e.bound.copy(), e.code.copy())
+        for e in (p.expected for p in probes)
+    ]
+    rows: set[int] = set(range(m)) if m <= NAMED_ROWS else set()
+    each = max(2, NAMED_ROWS // len(cols))
+    for j in cols:
+        u = np.zeros(oracle.primal.domain.size)
+        u[j] = 1.0
+        e = oracle.direction(u, "quick")
+        known = (e.code == Code.OK) & np.isfinite(e.value)
+        value, bar, bound = (np.where(known, a, 0.0) for a in (e.value, e.bar, e.bound))
+        for (values, bars, bounds, codes), p in zip(tables, probes, strict=True):
+            weight = np.abs(p.cotangent)
+            values[j] = p.cotangent @ value
+            bars[j] = np.sqrt(((weight * bar) ** 2).sum())
+            bounds[j] = weight @ bound
+            codes[j] = e.code.max()
+        if m > NAMED_ROWS:
+            top = np.argpartition(-np.abs(value), each)[:each]
+            rows.update(int(i) for i in top if value[i] != 0 or len(rows) < each)
+    out = []
+    for p, (values, bars, bounds, codes) in zip(probes, tables, strict=True):
+        e = replace(p.expected, value=values, bar=bars, bound=bounds, code=codes)
+        out.append(replace(p, expected=e))
+    return out, np.array(sorted(rows), dtype=np.int64)
 
 
 def _spaced(count: int, most: int) -> np.ndarray:
@@ -289,30 +379,13 @@ def _spaced(count: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, most).astype(np.int64))
 
 
-def _columns_into(probe: Probe, cols: np.ndarray, c: object, rule: Rule) -> Probe:
-    """Replace entries of the expectation by those of columns measured one by one."""
-    e = probe.expected
-    value, bar, bound, code = (a.copy() for a in (e.value, e.bar, e.bound, e.code))
-    y = probe.cotangent
-    cv, cb, cw, cc = (getattr(c, k) for k in ("value", "bar", "bound", "code"))
-    value[cols] = y @ np.where(np.isfinite(cv), cv, 0.0)
-    bar[cols] = np.sqrt(((np.abs(y)[:, None] * cb) ** 2).sum(axis=0))
-    bound[cols] = (np.abs(y)[:, None] * cw).sum(axis=0)
-    code[cols] = cc.max(axis=0)
-    return replace(
-        probe, expected=replace(e, value=value, bar=bar, bound=bound, code=code)
-    )
-
-
 def _unmeasure(probe: Probe, mask: Mask) -> Probe:
     e = probe.expected
     code = np.where(mask, Code.UNMEASURED, e.code).astype(np.int8)
     return replace(probe, expected=replace(e, code=code))
 
 
-def _halve(
-    rule: Rule, oracle: Differences, found: Compared, rng: np.random.Generator
-) -> np.ndarray:
+def _halve(rule: Rule, oracle: Differences, found: Compared) -> np.ndarray:
     """One coordinate that is wrong, by halving a direction that disagrees."""
     bad = max(
         (d for d in found.directions if off(d)),
@@ -325,13 +398,13 @@ def _halve(
         rest = live[len(live) // 2 :]
         part = np.zeros_like(bad.tangent)
         part[half] = bad.tangent[half]
-        first = along(oracle, part, [probe.cotangent], [probe.got], [probe.own])[0]
+        first = along(rule, oracle, part, [probe])[0]
         if off(first):
             live = half
             continue
         part = np.zeros_like(bad.tangent)
         part[rest] = bad.tangent[rest]
-        second = along(oracle, part, [probe.cotangent], [probe.got], [probe.own])[0]
+        second = along(rule, oracle, part, [probe])[0]
         if not off(second):
             break
         live = rest
