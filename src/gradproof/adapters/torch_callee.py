@@ -193,8 +193,7 @@ def _of_function(thing: Callable[..., Any], name: str | None) -> Callee:
     inner = thing
     while isinstance(inner, functools.partial):
         inner = inner.func
-    called = getattr(inner, "__qualname__", type(inner).__name__)
-    called = called.rsplit("<locals>.", 1)[-1]
+    called = _name(inner)
     return Callee(
         call=thing,
         kind="function",
@@ -204,6 +203,14 @@ def _of_function(thing: Callable[..., Any], name: str | None) -> Callee:
         uses=modules,
         generators=generators,
     )
+
+
+def _name(thing: Any) -> str:
+    """What the author calls a function; a method with its class before it."""
+    if hasattr(thing, "__code__") or hasattr(thing, "__func__"):
+        name: str = thing.__qualname__.rsplit("<locals>.", 1)[-1]
+        return name
+    return str(getattr(thing, "__name__", type(thing).__name__))
 
 
 def captured(
