@@ -148,7 +148,7 @@ class _Rows:
         for j in range(flat.numel()):
             # All of it: a backward may have written to the last one.
             flat.zero_()
-            flat[j] = 1.0
+            flat.select(0, j).fill_(1.0)
             yield unit
 
     def _fitted(self, k: int, gradient: Any) -> Any:
@@ -190,6 +190,7 @@ def forward(
         a flat vector with ``directions``; of the float outputs only.
     """
     zeros = [zero_tangent(t) for t in differentiated(inputs)]
+    _demand_duals(differentiated(inputs), zeros)
     floats = {p: output for p, output in enumerate(outputs) if is_float(output)}
     out: list[dict[int, torch.Tensor]] = []
     for i, tensor in enumerate(differentiated(inputs)):
@@ -266,6 +267,14 @@ def _tangents(tensor: Any, direction: Direction | None) -> Iterator[tuple[int, A
         flat.zero_()
         flat[k] = 1.0
         yield k, with_entries(tensor, flat)
+
+
+def _demand_duals(tensors: Sequence[Any], zeros: Sequence[Any]) -> None:
+    """Let PyTorch refuse a sparse layout here, even if it stores no element."""
+    with forward_ad.dual_level():
+        for tensor, tangent in zip(tensors, zeros, strict=True):
+            if is_sparse(tensor):
+                dual(tensor, tangent)
 
 
 def dual(tensor: Any, tangent: Any) -> Any:

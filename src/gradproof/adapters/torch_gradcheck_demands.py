@@ -98,18 +98,21 @@ def undefined_backward(func: Function, inputs: Sequence[Any]) -> None:
 
     The others are zeros, so that every gradient must be zero or undefined.
     """
-    undefined = torch._C._functions.UndefinedGrad
     outputs = _differentiable(func, inputs)
     # A tensor-like that is no Tensor cannot be wrapped.
-    _demand_zero_or_undefined(
-        [undefined()(out) for out in outputs if isinstance(out, torch.Tensor)], inputs
-    )
-    if len(outputs) < 2:
+    tensors = [k for k, out in enumerate(outputs) if isinstance(out, torch.Tensor)]
+    _demand_zero_or_undefined([_undefined(outputs[k]) for k in tensors], inputs)
+    if len(tensors) < 2:
         return
-    for k in range(len(outputs)):
+    for k in tensors:
         again = _differentiable(func, inputs)
-        again[k] = undefined()(again[k])
+        again[k] = _undefined(again[k])
         _demand_zero_or_undefined(again, inputs)
+
+
+def _undefined(output: Any) -> Any:
+    """The same output; what comes back through it is no gradient at all."""
+    return torch._C._functions.UndefinedGrad()(output)
 
 
 def _demand_zero_or_undefined(outputs: Sequence[Any], inputs: Sequence[Any]) -> None:

@@ -156,8 +156,9 @@ class Bench:
             self._worst, self._describe = gap, text
 
     def describe(self) -> str:
-        """The sentence for the pair that was noted, or "" when there was none."""
-        return "" if self._describe is None else self._describe()
+        """The sentence for the pair that was noted, refuted though it agrees."""
+        pair = "" if self._describe is None else self._describe()
+        return pair + texts.REFUTED
 
     def _ask(self) -> bool | None:
         if self._judge is None:

@@ -213,6 +213,10 @@ def mismatch(
     )
 
 
+# After a mismatch that only the judge saw.
+REFUTED = "These agree within the tolerances, and yet the gradient is wrong.\n"
+
+
 def part_considered(part: str, element: str) -> str:
     """Which part of a complex function the numbers belong to."""
     return f"While considering the {part} part of complex {element} only, "
