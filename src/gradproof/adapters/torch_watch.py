@@ -36,9 +36,9 @@ class Watch:
         self._names: dict[int, str] = {}
 
     def know(self, path: str, t: Tensor) -> None:
-        """``t``, and whatever shares its memory, is called ``path``."""
+        """``t``, which is kept meanwhile, and what shares its memory, is ``path``."""
         if t.layout is torch.strided and t.numel():
-            self._names[_storage(t)] = path
+            self._names.setdefault(_storage(t), path)
 
     def note(self, slug: str, subject: str, detail: str) -> None:
         """Keep a side effect, the first of each kind and subject."""
@@ -69,6 +69,8 @@ class Watch:
         for t in outs:
             if t.grad_fn is not None:
                 self._nodes[id(t.grad_fn)] = (t.grad_fn, args)
+                for path, a in _arguments(cls, args):
+                    self.know(path, a)
         return out
 
     def on_backward(self, node: Any, grads: tuple[Any, ...], original: Any) -> Any:
