@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from planted import Right, function_of, inputs
+from ways_planted import Right, function_of, inputs
 
 from gradproof.adapters import torch_ways
 from gradproof.adapters.torch_adapt import adapt

@@ -43,7 +43,7 @@ def under_autocast(
     fresh = [t.clone().requires_grad_() for t in still]
     program.state.again()
     try:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(_device(still), dtype=torch.bfloat16):
             outs = _outputs(program, fresh)
     except Exception as error:
         raise NotUnderAutocast from error
@@ -51,6 +51,10 @@ def under_autocast(
     if not any(_differs(g, p) for g, p in zip(got, plain, strict=True)):
         return got
     return _unexcused(program, still, cotangents, got, plain)
+
+
+def _device(leaves: Sequence[Tensor]) -> str:
+    return next((t.device.type for t in leaves if t.device.type != "cpu"), "cpu")
 
 
 def _narrow(t: Tensor) -> Tensor:
@@ -111,10 +115,7 @@ def _unexcused(
     generator = torch.Generator().manual_seed(0)
     spread = [None if p is None else torch.zeros_like(p) for p in plain]
     for _ in range(_SHAKES):
-        moved = [
-            t * (1 + _UNIT * torch.randint(-1, 2, t.shape, generator=generator))
-            for t in still
-        ]
+        moved = [t * (1 + _UNIT * _signs(t, generator)) for t in still]
         near = _pulled(program, moved, cotangents)
         spread = [
             s if s is None or n is None or p is None else torch.fmax(s, (n - p).abs())
@@ -128,3 +129,8 @@ def _unexcused(
         g = g.to(p.dtype)
         out.append(torch.where((g - p).abs() <= _EXCUSE * s, p, g))
     return out
+
+
+def _signs(t: Tensor, generator: torch.Generator) -> Tensor:
+    """-1, 0 or 1 for each entry of ``t``."""
+    return torch.randint(-1, 2, t.shape, generator=generator).to(t)

@@ -69,7 +69,7 @@ def through(
 
     Args:
         engine: a name above; ``vmap`` with the axis of each input, as in "vmap 0,-,1"
-            (-: not batched).
+            (-: not batched); ``compile`` with a backend, as in "compile aot_eager".
         program: maps leaves to outputs.
         leaves: fresh leaves of the graph.
         cotangents: one for each output.
@@ -182,13 +182,15 @@ def _func(q: Question) -> Grads:
 
 
 def _compile(q: Question) -> Grads:
+    """With the backend that the engine's name ends in, else the default one."""
+    backend = q.engine.removeprefix(COMPILE).strip() or "inductor"
     q.program.state.again()
 
     def run(*tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(q.program(list(tensors)))
 
     try:
-        outs = torch.compile(run)(*q.leaves)
+        outs = torch.compile(run, backend=backend)(*q.leaves)
         return pull(outs, q.leaves, q.cotangents)
     finally:
         torch.compiler.reset()

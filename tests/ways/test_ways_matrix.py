@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from planted import FORMS, MEMORY, Right
+from ways_planted import FORMS, MEMORY, Right
 
 from gradproof.adapters import torch_present, torch_ways
 from gradproof.verdict import Severity
