@@ -25,8 +25,9 @@ LOOKED = 4  # outputs that are looked at
 CLOSED = 8.0  # a window this much below the reach was closed by something
 FAR = 16.0  # how far beyond the window its end is looked for
 NODES = np.array([0.0, 0.5, -0.5, 0.75, -0.75, 1.0, -1.0])
-HALVINGS = 10  # of the interval that holds the jump
-MORE = 3  # further ones, over which a jump stays what it is
+HALVINGS = 14  # of the interval that holds the jump
+STEEPER = 16.0  # than the departure as a whole, if it is a jump
+PERSIST = 3  # the last of them, over which a jump stays what it is
 TEETH = 64.0  # from so many jumps within the reach on, steps are taken for noise
 FINE = 1e4  # from so many on, the slope across them is the answer
 ROWS = 8  # steps needed above the jump
@@ -103,8 +104,8 @@ def _bisected(
     off: Callable[[float], tuple[float, bool]], a: float, b: float, grain: float
 ) -> Jump | None:
     """Close in on the first visible departure between ``a`` and ``b``."""
-    sizes = []
-    for _ in range(HALVINGS + MORE):
+    sizes = [off(b)[0] - off(a)[0]]
+    for _ in range(HALVINGS):
         middle = _on_grid(0.5 * (a + b), grain)
         if middle in (a, b):
             break
@@ -112,10 +113,14 @@ def _bisected(
             b = middle
         else:
             a = middle
-        sizes.append(abs(off(b)[0] - off(a)[0]))
-    if len(sizes) <= MORE or not off(b)[1]:
+        sizes.append(off(b)[0] - off(a)[0])
+    # What is continuous departs little by little: halving the interval halves it, until
+    # both ends are barely visible.
+    if len(sizes) <= PERSIST or sizes[-1] < PERSIST * off(a)[0]:
         return None
-    return Jump(abs(b), sizes[-1]) if sizes[-1] > 0.6 * sizes[-1 - MORE] else None
+    sudden = sizes[-1] > STEEPER * 0.5 ** (len(sizes) - 1) * max(sizes)
+    lasting = sizes[-1] > 0.6 * sizes[-1 - PERSIST]
+    return Jump(abs(b), sizes[-1]) if sudden and lasting else None
 
 
 def _amended(
