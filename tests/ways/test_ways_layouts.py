@@ -175,6 +175,7 @@ def test_a_write_between_and_before_its_memory_is_seen():
 
 def test_a_write_in_front_of_the_storage_is_seen():
     _, t = presented((5,), "contiguous")
+    assert t in layouts._GUARDS  # else the write below would be into foreign memory
     before = (np.ctypeslib.ctypes.c_double * 1).from_address(t.data_ptr() - 8)
     before[0] = 1.0
     assert layouts.outside(t) == "1 entry before its memory"
