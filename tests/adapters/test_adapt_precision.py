@@ -18,7 +18,9 @@ def x(*shape, dtype=torch.float64, seed=0):
 def rms(a, w):
     """Computes in float32 whatever it is given."""
     wide = a.float()
-    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6) * w).to(a.dtype)
+    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6) * w).to(
+        a.dtype
+    )
 
 
 def exact(a, w):
@@ -84,7 +86,9 @@ def test_narrow_inputs_are_lifted_at_the_same_points(dtype):
     assert np.array_equal(wide.point, rule.primal.point)
     native, value = rule.primal.value(wide.point).value, wide.value(wide.point).value
     assert value == pytest.approx(native, rel=16 * rule.primal.domain.unit)
-    truth = adapt(exact, (x(2, 8, dtype=dtype).double(), x(8, dtype=dtype, seed=1).double()))
+    truth = adapt(
+        exact, (x(2, 8, dtype=dtype).double(), x(8, dtype=dtype, seed=1).double())
+    )
     assert value == pytest.approx(truth.primal.value(wide.point).value, rel=1e-13)
 
 
@@ -105,7 +109,9 @@ def test_fixed_tensors_parameters_and_buffers_are_lifted():
     value = wide.value(wide.point).value
     assert value == pytest.approx(rule.primal.value(wide.point).value, rel=1e-5)
     assert {leaf.precision for leaf in wide.codomain} == {"float64"}
-    assert net.linear.weight.dtype == net.scale.dtype == net.shift.dtype == torch.float32
+    assert (
+        net.linear.weight.dtype == net.scale.dtype == net.shift.dtype == torch.float32
+    )
 
 
 def test_what_runs_in_one_precision_alone_is_not_lifted():
@@ -118,14 +124,18 @@ def test_what_runs_in_one_precision_alone_is_not_lifted():
     assert rule.forward.lifted() is None
     assert rule.in_precision("float64") is None
     constant = torch.ones(3)
-    rule = adapt(lambda a: torch.empty(3).copy_(a) * constant, x(3, dtype=torch.float32))
+    rule = adapt(
+        lambda a: torch.empty(3).copy_(a) * constant, x(3, dtype=torch.float32)
+    )
     assert rule.in_precision("float64") is None  # its output stays float32
 
 
 def test_random_numbers_are_drawn_alike_when_lifted():
     rule = adapt(lambda a: a * (torch.rand(a.shape) > 0.5), x(64, dtype=torch.float32))
     wide = rule.forward.lifted()
-    assert np.array_equal(wide.value(wide.point).value, rule.primal.value(wide.point).value)
+    assert np.array_equal(
+        wide.value(wide.point).value, rule.primal.value(wide.point).value
+    )
 
 
 def test_complex_numbers_are_lifted_to_complex128():
@@ -153,7 +163,9 @@ def test_the_rule_in_another_precision_is_the_rule_there(precision):
     other = rule.in_precision(precision)
     assert {leaf.precision for leaf in other.primal.domain} == {precision}
     assert {leaf.precision for leaf in other.primal.codomain} == {precision}
-    assert np.array_equal(other.primal.point, other.primal.domain.snap(rule.primal.point))
+    assert np.array_equal(
+        other.primal.point, other.primal.domain.snap(rule.primal.point)
+    )
     factor = 3 if precision == "bfloat16" else 2
     ybar = np.array([0.25, 0.5, 1.5])
     assert np.array_equal(other.vjp(other.primal.point, ybar).value, factor * ybar)
@@ -175,7 +187,11 @@ def test_a_module_in_another_precision_is_a_copy():
 
 def test_a_surrogate_goes_along():
     rule = adapt(WrongInHalf, x(3), surrogate=lambda a: a * 5)
-    assert rule.primal.value(rule.primal.point).value == pytest.approx(5 * rule.primal.point)
+    assert rule.primal.value(rule.primal.point).value == pytest.approx(
+        5 * rule.primal.point
+    )
     other = rule.in_precision("float32")
-    assert other.primal.value(other.primal.point).value == pytest.approx(5 * other.primal.point)
+    assert other.primal.value(other.primal.point).value == pytest.approx(
+        5 * other.primal.point
+    )
     assert other.vjp(other.primal.point, np.ones(3)).value == pytest.approx([2, 2, 2])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,6 +28,16 @@ def has_jvp(classes: tuple[type, ...]) -> bool:
     )
 
 
+@functools.cache
+def _prepared() -> None:
+    """Let PyTorch load its forward mode, whose deprecations are not the user's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with fwad.dual_level():
+            one = torch.ones(1)
+            fwad.make_dual(one, one).sin()  # type: ignore[no-untyped-call]
+
+
 def _tangent(t: Tensor) -> Tensor | None:
     unpacked = fwad.unpack_dual(t)  # type: ignore[no-untyped-call]
     tangent: Tensor | None = unpacked.tangent
@@ -34,6 +46,7 @@ def _tangent(t: Tensor) -> Tensor | None:
 
 def jvp(rule: TorchRule, x: Vector, tangent: Vector) -> Reply | None:
     """J(x) ẋ by dual numbers; None where some Function on the way has no ``jvp``."""
+    _prepared()
     try:
         with rule.program.state, torch.no_grad(), fwad.dual_level():
             points = rule.forward.tensors(x)

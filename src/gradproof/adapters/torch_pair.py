@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from gradproof.adapters import trees
-from gradproof.adapters.torch_tensors import is_tensor
+from gradproof.adapters.torch_tensors import can_vary, is_tensor
 from gradproof.errors import UsageError
 
 
@@ -19,7 +19,7 @@ class Pair:
 
     ``backward(grad_output, *inputs, **kwargs)`` gives the gradient of a lone input, or
     a tuple with one for each positional argument (nested as that is), or a flat tuple
-    with one for each tensor among all arguments, or a dict by parameter name; None for
+    with one for each tensor (or each real or complex one) among all, or a dict by parameter name; None for
     those that have none. ``grad_output`` is nested as the output is.
     """
 
@@ -96,9 +96,11 @@ class Call:
         given = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         parts = self.skeleton[0]
         flat = all(isinstance(p, trees.Slot) for p in parts)
-        if len(given) == len(parts) and not (flat and len(given) == len(tensors)):
+        if len(given) == len(tensors) and flat:
+            return given
+        if len(given) == len(parts):
             return self._nested(list(zip(parts, given, strict=True)))
-        return given
+        return _spread(given, [can_vary(t) for t in tensors]) or given
 
     def _named(self, found: dict[str, Any]) -> tuple[Any, ...]:
         parts, named = self.skeleton
@@ -112,6 +114,14 @@ class Call:
             for slot, part in trees.aligned(place, g):
                 out[slot.index] = part
         return tuple(out)
+
+
+def _spread(given: tuple[Any, ...], wanted: list[bool]) -> tuple[Any, ...]:
+    """One of ``given`` for each tensor that can have a gradient; () where they differ."""
+    if len(given) != sum(wanted):
+        return ()
+    ahead = iter(given)
+    return tuple(next(ahead) if want else None for want in wanted)
 
 
 class _PairFunction(Function):
