@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from gradproof.numdiff import noise as noise_
 from gradproof.numdiff import quick, roughness, thorough
 from gradproof.numdiff.quick import Answer
 from gradproof.numdiff.sampling import Counted, Phi, Samples, ladder, power_of_two, take
@@ -72,21 +74,24 @@ def _quick(
     h = max(power_of_two(span) * quick.step_ratio(unit), power_of_two(grain) * 2)
     while min(-low, high) < 2 * h and min(-low, high) >= 64 * grain and h > 16 * grain:
         h /= 2
-    answer, values = _short(phi, zero, h, unit, low, high, noise)
+    few = _Few(phi, zero, unit, grain, low, high)
+    answer, values = few.at(h, noise)
     for _ in range(RETRIES):
         lost = np.isfinite(zero) & ~np.isfinite(values).all(axis=0)
         if not lost.any() or h / CLOSER < 16 * grain or min(-low, high) < 2 * h:
             break
         h /= CLOSER
-        again, finer = _short(phi, zero, h, unit, low, high, noise)
+        again, finer = few.at(h, noise)
         found = lost & np.isfinite(finer).all(axis=0)
         answer = quick.merged(answer, again, found)
         values = np.where(found, finer, values)
-    ratio = quick.step_ratio(unit * answer.excess)
-    many = zero.size >= quick.MANY
-    if many and answer.excess > quick.NOISY and min(-low, high) >= 2 * ratio * span:
-        wide = _short(phi, zero, power_of_two(span) * ratio, unit, low, high, noise)
-        answer = quick.better(answer, wide[0])
+    if answer.excess > quick.NOISY:
+        if noise is None and zero.size < quick.MANY:
+            noise = few.noise(h)
+            answer = few.at(h, noise)[0]
+        wide = power_of_two(span) * quick.step_ratio(unit * answer.excess)
+        if min(-low, high) >= 2 * wide > 2 * h:
+            answer = quick.better(answer, few.at(wide, noise)[0])
     silent = (values == zero).all(axis=0)
     if silent.any():
         far = power_of_two(span)
@@ -95,17 +100,36 @@ def _quick(
     return _estimate(answer, phi, (h, 2 * h), 4)
 
 
-def _short(
-    phi: Counted, zero: Array, h: float, unit: float, low: float, high: float,
-    noise: Vector | None,
-) -> tuple[Answer, Array]:  # fmt: skip
-    """The estimate from ±h and ±2h, and the four values (NaN outside the range)."""
-    none = np.full_like(zero, np.nan)
-    t = (h, -h, 2 * h, -2 * h)
-    a, b, c, d = (phi(x) if low <= x <= high else none for x in t)
-    steps = (np.array(h), np.array(-h), np.array(2 * h), np.array(-2 * h))
-    answer = quick.central(steps, (a, b, c, d), zero, unit, noise)
-    return answer, np.stack([a, b, c, d])
+@dataclass(frozen=True, eq=False)
+class _Few:
+    """The quick plan's values of one function."""
+
+    phi: Counted
+    zero: Array
+    unit: float
+    grain: float
+    low: float
+    high: float
+
+    def at(self, h: float, noise: Vector | None) -> tuple[Answer, Array]:
+        """The estimate from ±h and ±2h, and the values (NaN outside the range)."""
+        none = np.full_like(self.zero, np.nan)
+        t = (h, -h, 2 * h, -2 * h)
+        a, b, c, d = (self.phi(x) if self.low <= x <= self.high else none for x in t)
+        steps = (np.array(h), np.array(-h), np.array(2 * h), np.array(-2 * h))
+        answer = quick.central(
+            steps, (a, b, c, d), self.zero, self.unit, self.grain, noise
+        )
+        return answer, np.stack([a, b, c, d])
+
+    def noise(self, h: float) -> Vector:
+        """Noise of each output from nine values in [−h, h]; three times, for safety."""
+        t = h * np.linspace(-1.0, 1.0, 9)
+        values = [self.phi(x) for x in t.tolist() if self.low <= x <= self.high]
+        if len(values) < len(t):
+            return np.zeros_like(self.zero)
+        with np.errstate(all="ignore"):
+            return np.asarray(np.nan_to_num(3.0 * noise_.table(np.array(values))))
 
 
 def _nothing(zero: Array, code: Code) -> Answer:

@@ -60,16 +60,19 @@ def central(
     values: tuple[Array, Array, Array, Array],
     start: Array,
     unit: float,
+    grain: float | Array,
     noise: Array | None = None,
 ) -> Answer:
     """Derivatives at 0 from values at the displacements ``steps`` = (h, −h, 2h, −2h).
 
     The displacements are those that were really made, shape (…, 1) or (…, m); values
     have shape (…, m), ``start`` and ``noise`` (r.m.s., where measured) shape (m,).
-    Entries whose values are not finite on one side are answered from the other.
+    ``grain`` is the spacing of the argument: what is computed from it is rounded too,
+    and by the slope of the function that reaches its values. Entries whose values are
+    not finite on one side are answered from the other.
     """
     with np.errstate(all="ignore"):
-        return _central(steps, values, start, unit, noise)
+        return _central(steps, values, start, unit, grain, noise)
 
 
 def _central(
@@ -77,6 +80,7 @@ def _central(
     values: tuple[Array, Array, Array, Array],
     start: Array,
     unit: float,
+    grain: float | Array,
     noise: Array | None,
 ) -> Answer:
     a1, b1, a2, b2 = steps
@@ -87,7 +91,9 @@ def _central(
     left = 2.0 * left1 - (g2 - start) / b2
     drift, gap = np.abs(d1 - d2), np.abs(right - left)
     h = 0.5 * np.abs(a1 - b1)
+    big = np.fmax(np.abs(right), np.abs(left))
     floor = unit * np.fmax(np.fmax(np.abs(f2), np.abs(g2)), np.abs(start))
+    floor = floor + 0.5 * grain * np.where(np.isfinite(big), big, 0.0)
     excess = _pooled(gap * h / 4.2, floor)  # √70 / 2 = 4.2
     sigma = floor * excess
     if noise is not None:
@@ -104,7 +110,6 @@ def _central(
         bound = np.where(two, bound, SIDED[0] * bend + SIDED[1] * sigma / h1)
         bar = np.where(two, bar, SIDED_BAR[0] * bend + SIDED_BAR[1] * sigma / h1)
     code = np.zeros(np.shape(value), dtype=np.int8)
-    big = np.fmax(np.abs(right), np.abs(left))
     bent = (gap * h > 24.0 * sigma) & (gap > 0.25 * big)
     ratio = np.abs((f2 - 2.0 * start + g2) / (f1 - 2.0 * start + g1))
     code[bent & (np.abs(ratio - 2.0) < 0.2)] = Code.KINK
@@ -178,7 +183,8 @@ def better(old: Answer, new: Answer) -> Answer:
     """Entry by entry the answer with the smaller bound, where the two agree."""
     with np.errstate(invalid="ignore"):
         which = np.abs(new.value - old.value) <= old.bound
-        which &= (new.code == Code.OK) & (old.code == Code.OK) & (new.bound < old.bound)
+        which &= (old.code == Code.OK) | (old.code == Code.NOISE)
+        which &= (new.code == Code.OK) & (new.bound < old.bound)
     return merged(old, new, which)
 
 

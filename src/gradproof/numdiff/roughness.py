@@ -26,6 +26,7 @@ CLOSED = 8.0  # a window this much below the reach was closed by something
 FAR = 16.0  # how far beyond the window its end is looked for
 NODES = np.array([0.0, 0.5, -0.5, 0.75, -0.75, 1.0, -1.0])
 HALVINGS = 14  # of the interval that holds the jump
+VISIBLE = 100.0  # times the noise a jump must be
 STEEPER = 16.0  # than the departure as a whole, if it is a jump
 PERSIST = 3  # the last of them, over which a jump stays what it is
 TEETH = 64.0  # from so many jumps within the reach on, steps are taken for noise
@@ -69,7 +70,7 @@ def _jump(
     known = np.array([phi(_on_grid(t, grain))[i] for t in nodes.tolist()])
     if not np.isfinite(known).all():
         return None
-    noise = float(np.hypot(s.sigma[i], s.unit * np.abs(known).max()))
+    noise = float(np.hypot(judged.answer.noise[i], s.unit * np.abs(known).max()))
 
     def off(t: float) -> tuple[float, bool]:
         """Distance from what the window foretells, and whether it is visible."""
@@ -81,7 +82,8 @@ def _jump(
     while inner < FAR * h and inner < s.h[0]:
         for sign in (1.0, -1.0):
             if off(sign * 2.0 * inner)[1]:
-                return _bisected(off, sign * inner, sign * 2.0 * inner, grain)
+                ends = sign * inner, sign * 2.0 * inner
+                return _bisected(off, *ends, grain, VISIBLE * noise)
         inner *= 2.0
     return None
 
@@ -101,7 +103,11 @@ def _lagrange(nodes: Array, t: float) -> Array:
 
 
 def _bisected(
-    off: Callable[[float], tuple[float, bool]], a: float, b: float, grain: float
+    off: Callable[[float], tuple[float, bool]],
+    a: float,
+    b: float,
+    grain: float,
+    least: float,
 ) -> Jump | None:
     """Close in on the first visible departure between ``a`` and ``b``."""
     sizes = [off(b)[0] - off(a)[0]]
@@ -116,7 +122,7 @@ def _bisected(
         sizes.append(off(b)[0] - off(a)[0])
     # What is continuous departs little by little: halving the interval halves it, until
     # both ends are barely visible.
-    if len(sizes) <= PERSIST or sizes[-1] < PERSIST * off(a)[0]:
+    if len(sizes) <= PERSIST or sizes[-1] < max(PERSIST * off(a)[0], least):
         return None
     sudden = sizes[-1] > STEEPER * 0.5 ** (len(sizes) - 1) * max(sizes)
     lasting = sizes[-1] > 0.6 * sizes[-1 - PERSIST]

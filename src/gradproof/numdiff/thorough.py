@@ -9,7 +9,7 @@ window is used, so that its truncation error lies well below the noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from gradproof.verdict import Code
 KAPPA = 2.5  # half width of the confidence intervals, in standard errors
 KINKED = 6.0  # a slope jump beyond this many standard errors closes a window
 FREEDOM = 6  # degrees of freedom of a fit whose residuals say something of the noise
+LONGEST = 1.25  # what a fit of many degrees of freedom is enlarged by at least
 CHUNK = 256  # outputs judged together
 
 # How many standard errors, and how much of the change to the next larger window, go
@@ -87,10 +88,11 @@ def _part(s: Samples, which: np.ndarray) -> Samples:
 
 def _judge(s: Samples) -> Judged:
     with np.errstate(all="ignore"):
-        both, hidden = _both(s)
+        both, hidden, noise = _both(s)
         right = _side(s, s.right, s.h)
         left = _side(s, s.left, -s.h)
-        return _answer(s, both, hidden, right, left)
+        found = _answer(s, both, hidden, right, left)
+        return replace(found, answer=replace(found.answer, noise=noise))
 
 
 def _answer(
@@ -180,8 +182,8 @@ def _valid(values: Array) -> Bools:
     return out
 
 
-def _both(s: Samples) -> tuple[Slope, Array]:
-    """Slope from both sides, and how much of a kink the noise could hide."""
+def _both(s: Samples) -> tuple[Slope, Array, Array]:
+    """Slope from both sides, how much of a kink the noise could hide, and the noise."""
     h = s.h
     ratios = tuple((h / h[0]).tolist())
     valid = _valid(s.right + s.left)
@@ -191,12 +193,14 @@ def _both(s: Samples) -> tuple[Slope, Array]:
     middle = _typical(odd / h[:, None], valid)
     moved = np.where(valid, odd - middle * h[:, None], 0.0)
     family = stencil.odd(ratios)
-    factor = _underrated(family, moved, variance, valid) ** 2
+    underrated = _underrated(family, moved, variance, valid)
+    factor = underrated**2
     variance = variance * factor
     estimate, error = _fits(family, h[0], moved, variance)
     free, hidden = _kink_free(s, ratios, even, variance, factor, valid)
     slope = _select(h, estimate + middle, error, valid & free)
-    return slope, np.take_along_axis(hidden, np.maximum(slope.window, 0)[None], 0)[0]
+    hidden = np.take_along_axis(hidden, np.maximum(slope.window, 0)[None], 0)[0]
+    return slope, hidden, s.sigma * np.maximum(1.0, underrated / LONGEST)
 
 
 def _kink_free(

@@ -60,7 +60,8 @@ class _Batch:
     ) -> None:
         self.ask, self.domain, self.x, self.start = ask, domain, x, start
         self.cols, self.reach, self.unit = cols, reach, unit
-        self.least = 2.0 * domain.spacing(x)[cols]
+        spacing = domain.spacing(x)[cols]
+        self.least, self.grain = 2.0 * spacing, spacing[:, None]
         self.low, self.high = domain.lows()[cols], domain.highs()[cols]
 
     def answer(self) -> Answer:
@@ -102,7 +103,7 @@ class _Batch:
         a, b, c, d = moved[:, :, None]
         f1, g1, f2, g2 = values
         return quick.central(
-            (a, b, c, d), (f1, g1, f2, g2), self.start, self.unit
+            (a, b, c, d), (f1, g1, f2, g2), self.start, self.unit, self.grain
         ), values
 
     def _values(self, step: Vector, which: Bools, out: Array) -> Vector:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradproof.numdiff import Phi, differentiate
+from gradproof.numdiff import Phi, differentiate, quick
 from gradproof.numdiff.types import Array, Codes
 from gradproof.oracles.batch import quick_columns
 from gradproof.rule import Primal
@@ -89,30 +89,33 @@ class Differences:
         """
         cols = np.asarray(cols, dtype=np.int64)
         before = self.evaluations
+        if plan == "quick" and len(cols) * len(self.value) < quick.MANY:
+            return replace(self._each(cols), evaluations=self.evaluations - before)
         reach = REACH * self._scales[cols]
-        quick = quick_columns(
+        first = quick_columns(
             self.ask, self.primal.domain, self.point, self.value, cols, reach, self.unit
         )
-        noise = quick.noise.max(axis=0, initial=0.0)
+        noise = first.noise.max(axis=0, initial=0.0)
         out = Columns(
-            quick.value.T, quick.bar.T, quick.bound.T, quick.code.T,
-            quick.left.T, quick.right.T, noise, 0,
+            first.value.T, first.bar.T, first.bound.T, first.code.T,
+            first.left.T, first.right.T, noise, 0,
         )  # fmt: skip
         if plan != "quick":
-            out = self._thorough(cols, out)
+            out = self._each(cols, out.value)
         else:
             room = _room(out.value)
             out = replace(out, bound=out.bound + room, bar=out.bar + 0.25 * room)
         return replace(out, evaluations=self.evaluations - before)
 
-    def _thorough(self, cols: np.ndarray, quick: Columns) -> Columns:
-        """Every column by a ladder of steps of its own."""
+    def _each(self, cols: np.ndarray, slopes: Array | None = None) -> Columns:
+        """Every column on its own: thoroughly, where its slopes are known roughly."""
         x, domain = self.point, self.primal.domain
         found = []
         for k, j in enumerate(cols.tolist()):
             u = np.zeros(len(x))
             u[j] = 1.0
-            slope = np.where(np.isfinite(quick.value[:, k]), quick.value[:, k], 0.0)
+            slope = np.zeros(len(self.value)) if slopes is None else slopes[:, k]
+            slope = np.where(np.isfinite(slope), slope, 0.0)
 
             def at(
                 t: float, u: Vector = u, j: int = j, slope: Vector = slope
@@ -123,7 +126,7 @@ class Differences:
                 # What snapping left undone is so small that its own slope will do.
                 return value + missed * slope if missed else value
 
-            found.append(self._along(u, "thorough", at))
+            found.append(self._along(u, "quick" if slopes is None else "thorough", at))
         m = len(self.value)
 
         def stack(name: str) -> Array:
