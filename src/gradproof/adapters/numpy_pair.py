@@ -19,6 +19,7 @@ from gradproof.adapters.numpy_arrays import (
     write,
 )
 from gradproof.adapters.numpy_primal import Calls, NumpyPrimal, complex_step
+from gradproof.adapters.reach import reached
 from gradproof.adapters.sources import source_of
 from gradproof.errors import UsageError, UserCodeError
 from gradproof.rule import PLAIN, Primal, Reply, Rule, Way, Witness
@@ -177,8 +178,8 @@ class NumpyRule(Rule):
         if self.backward.kind == "jacobian" and len(given) == 1:
             return self._columns(given[0])
         raise Shape(
-            f"{self.source.backward} returned {_counted(len(given), 'gradient')} for "
-            f"{_counted(len(paths), 'input')}"
+            f"{self.source.backward} returned {trees.counted(len(given), 'gradient')} for "
+            f"{trees.counted(len(paths), 'input')}"
         )
 
     def _columns(self, jacobian: Any) -> list[tuple[str, Any]]:
@@ -269,10 +270,6 @@ class NumpyRule(Rule):
         return other
 
 
-def _counted(n: int, what: str) -> str:
-    return f"1 {what}" if n == 1 else f"{n} {what}s"
-
-
 def _bytes(a: Any) -> bytes:
     return np.asarray(a).tobytes()
 
@@ -318,7 +315,8 @@ def adapt(
     arguments, point = sorted_arguments(
         thing, trees.positional(inputs), dict(kwargs or {}), called
     )
-    generators = [(p, g) for p, g in arguments.plain if randomness.source_of(g, p)]
+    near = [*arguments.plain, *reached(thing), *reached(backward.call)]
+    generators = [(p, g) for p, g in near if randomness.source_of(g, p)]
     calls = Calls(generators)
     primal = _primal(thing, arguments, calls, point, reset, called)
     if not primal.outs:

@@ -108,8 +108,8 @@ class NumpyPrimal(Primal):
         found = outputs_of(result)
         if len(found) != len(self.outs):
             raise Shape(
-                f"the function gave {len(found)} floating-point outputs here but "
-                f"{len(self.outs)} at the point"
+                f"{trees.counted(len(found), 'floating-point output')} here but "
+                f"{trees.counted(len(self.outs), 'floating-point output')} at the point"
             )
         out = np.zeros(self.codomain.size)
         for (path, a), leaf in zip(found, self.codomain, strict=True):

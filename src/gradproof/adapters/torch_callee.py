@@ -12,6 +12,7 @@ import torch
 from torch.autograd.function import Function
 
 from gradproof.adapters.randomness import source_of
+from gradproof.adapters.reach import reached
 from gradproof.adapters.torch_pair import pair_of
 from gradproof.errors import UsageError
 
@@ -216,32 +217,10 @@ def _name(thing: Any) -> str:
 def captured(
     thing: Any,
 ) -> tuple[tuple[torch.nn.Module, ...], tuple[tuple[str, Any], ...]]:
-    """Modules and random generators that a function reaches without being handed.
-
-    Looks at the bound object, the arguments of a partial, the closure, and the globals
-    that the function's code names.
-    """
-    found: list[tuple[str, Any]] = []
-    if isinstance(thing, functools.partial):
-        found += [("partial", a) for a in (*thing.args, *thing.keywords.values())]
-        modules, generators = captured(thing.func)
-    else:
-        modules, generators = (), ()
-    found.append(("self", getattr(thing, "__self__", None)))
-    code = getattr(thing, "__code__", None)
-    if code is not None:
-        for cell_name, cell in zip(
-            code.co_freevars, thing.__closure__ or (), strict=True
-        ):
-            try:
-                found.append((cell_name, cell.cell_contents))
-            except ValueError:  # a cell that is not filled yet
-                continue
-        outside = thing.__globals__
-        found += [(n, outside[n]) for n in code.co_names if n in outside]
-    modules += tuple(t for _, t in found if isinstance(t, torch.nn.Module))
-    generators += tuple((n, t) for n, t in found if is_generator(t))
-    return modules, generators
+    """Modules and random generators that a function reaches without being handed."""
+    found = reached(thing)
+    modules = tuple(t for _, t in found if isinstance(t, torch.nn.Module))
+    return modules, tuple((n, t) for n, t in found if is_generator(t))
 
 
 def is_generator(thing: Any) -> bool:

@@ -104,7 +104,7 @@ class Program:
         leaves = outputs_of(self.raw(tensors))
         if len(leaves) != len(self.outs):
             raise OutputChanged(
-                f"{_counted(len(leaves))} here but {_counted(len(self.outs))} "
+                f"{_outputs(len(leaves))} here but {_outputs(len(self.outs))} "
                 f"at the point"
             )
         for (path, t), out in zip(leaves, self.outs, strict=True):
@@ -132,8 +132,8 @@ def outputs_of(result: Any) -> list[tuple[str, Tensor]]:
     return [(path, t) for path, t in leaves if can_vary(t)]
 
 
-def _counted(n: int) -> str:
-    return "1 floating-point output" if n == 1 else f"{n} floating-point outputs"
+def _outputs(n: int) -> str:
+    return trees.counted(n, "floating-point output")
 
 
 def _copied(thing: Any) -> Any:

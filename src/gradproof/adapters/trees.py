@@ -140,3 +140,8 @@ def aligned(place: Any, g: Any) -> list[tuple[Slot, Any]]:
     else:
         return []
     return [found for inner, part in pairs for found in aligned(inner, part)]
+
+
+def counted(n: int, what: str) -> str:
+    """As in "1 input" and "3 inputs"."""
+    return f"1 {what}" if n == 1 else f"{n} {what}s"
