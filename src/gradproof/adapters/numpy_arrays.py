@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradproof.adapters import trees
+from gradproof.adapters.describe import bounds_of
 from gradproof.errors import UsageError
 from gradproof.space import Leaf, Space, Vector
 
@@ -40,6 +41,7 @@ class Spec:
     dtype: np.dtype[Any]
     order: str = "C"
     scalar: Any = None
+    bounds: tuple[float, float] = (-np.inf, np.inf)
 
     @classmethod
     def of(cls, thing: Any) -> Spec:
@@ -47,11 +49,14 @@ class Spec:
         if not isinstance(thing, np.ndarray):
             return cls((), np.asarray(thing).dtype, scalar=type(thing))
         fortran = thing.flags.f_contiguous and not thing.flags.c_contiguous
-        return cls(thing.shape, thing.dtype, "F" if fortran else "C")
+        order = "F" if fortran else "C"
+        return cls(thing.shape, thing.dtype, order, bounds=bounds_of(thing))
 
     def leaf(self, path: str) -> Leaf:
         """The leaf of a space that it stands for."""
-        return Leaf(path, self.shape, _precision(self.dtype), self.dtype.kind == "c")
+        precision, is_complex = _precision(self.dtype), self.dtype.kind == "c"
+        low, high = self.bounds
+        return Leaf(path, self.shape, precision, is_complex, low=low, high=high)
 
     def in_precision(self, precision: str) -> Spec:
         """The same in another precision."""
