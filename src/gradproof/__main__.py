@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not args.command:
             parser.print_help()
             return COULD_NOT_RUN
-        return _explain(args) if args.command == "explain" else _check(args)
+        code = _explain(args) if args.command == "explain" else _check(args)
+        sys.stdout.flush()
+        return code
     except UsageError as error:
         trace = getattr(error, "trace", "")
         if trace:
@@ -65,8 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"gradproof: {words.INTERRUPTED}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output left (a pager, head); nobody is there to be told.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output left (a pager, head); nobody is there to be told, and
+        # python's own flush at exit must not complain either.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return INTERRUPTED
     except Exception:
         traceback.print_exc()

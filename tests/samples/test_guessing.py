@@ -47,7 +47,8 @@ BY_NAME = [
     (lambda x, *, mode: 0, 'x: f64[B, D]; mode="mean"'),
     (lambda x, normalized_shape: 0, "x: f64[B, 5]; normalized_shape: (5,)"),
     (lambda *tensors: 0, "x: f64[B, D]; y: f64[B, D]"),
-    (lambda x, steps=3: 0, "x: f64[B, D]"),
+    (lambda x, steps=3: 0, "x: f64[B, D]; steps: 3"),
+    (lambda x, like=object: 0, "x: f64[B, D]"),
     (lambda x, attn_bias: 0, "x: f64[B, D]; attn_bias: f64[D]"),
 ]
 
@@ -145,7 +146,7 @@ def test_candidates_are_bounded_different_and_drawable():
     found = ["; ".join(map(str, c)) for c in candidates]
     assert 10 < len(found) <= MOST
     assert len(set(found)) == len(found)
-    assert any("bias" not in text for text in found)
+    assert any("bias: None; t: None" in text for text in found)
     for candidate in candidates:
         assert draw(candidate, {}, 0)
 

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from gradproof import api, diagnosis
+import numpy as np
+
+from gradproof import adapters, api, diagnosis
 from gradproof.adapters.signatures import signature as signature_of
 from gradproof.commands import declared, targets, trying, words
 from gradproof.commands.inputs import bind, known_sizes, listed, with_dtype
 from gradproof.commands.targets import Target
 from gradproof.errors import UsageError, UserCodeError
-from gradproof.reports import concise
+from gradproof.reports import concise, terminal
 from gradproof.reports import json as reports_json
 from gradproof.samples import (
     Described,
@@ -162,6 +164,7 @@ def _one(
         described = _described(target, text, "" if options.inputs else wording)
         described = with_dtype(described, settings.dtype)
         known_sizes(options.size, described)
+        _something_varies(target, described)
         drawn = draw(described, settings.size, settings.seed)
         given = f"-i {_word(options.inputs)}" if options.inputs else ""
         report = _ask(
@@ -190,6 +193,13 @@ def _described(
         raise
 
 
+def _something_varies(target: Target, described: Sequence[Described]) -> None:
+    """Raises UsageError where ``fixed`` leaves nothing; a module has its parameters."""
+    real = [d for d in described if d.dtype.startswith(("float", "bfloat", "complex"))]
+    if real and all(d.fixed for d in real) and not hasattr(target.thing, "parameters"):
+        raise UsageError(words.ALL_FIXED.format(name=target.name))
+
+
 def _signature(target: Target) -> inspect.Signature | None:
     try:
         return signature_of(target.thing)
@@ -203,9 +213,17 @@ def _guessed(target: Target, settings: Settings) -> Outcome:
         return _ask(target, drawn, settings, given)
 
     tried = trying.attempt(
-        signature_of(target.thing), ask, name=target.name, source=target.source,
-        sizes=settings.size, seed=settings.seed, dtype=settings.dtype,
-    )  # fmt: skip
+        trying.Asking(
+            look=lambda drawn: _look(target, drawn),
+            ask=ask,
+            signature=signature_of(target.thing),
+            name=target.name,
+            source=target.source,
+            sizes=settings.size,
+            seed=settings.seed,
+            dtype=settings.dtype,
+        )
+    )
     known_sizes(settings.options.size, tried.described)
     if not settings.concise:
         print(explain_choice(tried.described, settings.size))
@@ -216,9 +234,19 @@ def _guessed(target: Target, settings: Settings) -> Outcome:
     return _told(target, tried.report, tried.drawn, settings)
 
 
+def _look(target: Target, drawn: Sequence[Drawn]) -> str:
+    """Run the forward once: why its result would tell nothing, or ""."""
+    inputs, kwargs = adapters.realise(drawn, target.thing)
+    rule = adapters.adapt(target.thing, inputs, kwargs, vjp=target.vjp)
+    value = rule.primal.value(rule.primal.point).value
+    if value is None or not np.isfinite(value).all():
+        return words.NOT_FINITE
+    return "" if value.any() else words.ALL_ZERO
+
+
 def _ask(target: Target, drawn: Sequence[Drawn], settings: Settings, given: str) -> Any:
     """The report of one target at inputs that are drawn."""
-    inputs, kwargs = api.realise(drawn)
+    inputs, kwargs = adapters.realise(drawn, target.thing)
     return api.check(
         target.thing,
         inputs,
@@ -326,7 +354,7 @@ def _next(outcomes: Sequence[Outcome], settings: Settings) -> str:
     for outcome in outcomes:
         record = outcome.record
         if outcome.verdict is Verdict.FAIL and record is not None:
-            for finding in record.findings:
+            for finding in terminal.ordered(record):
                 if finding.severity is Severity.ERROR and not finding.allowed:
                     return f"gradproof explain {finding.slug}"
     for outcome in outcomes:

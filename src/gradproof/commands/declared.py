@@ -16,7 +16,7 @@ from typing import Any
 from gradproof.commands import words
 from gradproof.commands.targets import Target, has_backward, is_function, pairs
 from gradproof.errors import UsageError
-from gradproof.samples import DTYPES, nearest
+from gradproof.samples import ALIASES, nearest
 
 TABLE = "GRADPROOF"
 _COMMENT = re.compile(r"#\s*gradproof:\s*inputs\b:?\s*(.*)")
@@ -188,7 +188,8 @@ def _read(path: Path) -> Defaults:
             raise UsageError(words.BAD_VALUE.format(file=shown, key=key, wanted=wanted))
     allow = table.get("allow", ())
     allow = (allow,) if isinstance(allow, str) else tuple(allow)
-    return Defaults(**{**table, "allow": allow, "file": shown})
+    dtype = ALIASES.get(table.get("dtype", ""), "")
+    return Defaults(**{**table, "allow": allow, "dtype": dtype, "file": shown})
 
 
 def _short(path: Path) -> str:
@@ -217,9 +218,7 @@ _KEYS: dict[str, tuple[Any, str]] = {
     "strict": (lambda value: isinstance(value, bool), "true or false"),
     "orders": (lambda value: value in (1, 2), "1 or 2"),
     "dtype": (
-        lambda value: isinstance(value, str) and any(
-            value == full or value in names for full, names in DTYPES.items()
-        ),
+        lambda value: isinstance(value, str) and value in ALIASES,
         "a dtype such as f32",
     ),
     "output": (lambda value: value in ("full", "concise"), '"full" or "concise"'),

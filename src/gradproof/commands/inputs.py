@@ -46,8 +46,20 @@ def bind(
             )
         )  # fmt: skip
     if several or (strange and not loose) or not matched:
-        return _by_order(described, signature, name, several=several, source=source)
-    return _by_name(described, signature, name, by_position=by_position, source=source)
+        ordered = _by_order(described, signature, name, several=several, source=source)
+        return (
+            _completed(ordered, signature) if by_position and not several else ordered
+        )
+    bound = _by_name(described, signature, name, by_position=by_position, source=source)
+    return _completed(bound, signature) if by_position else bound
+
+
+def _completed(
+    described: tuple[Described, ...], signature: inspect.Signature
+) -> tuple[Described, ...]:
+    """With the defaults of the arguments that follow, so that each has its place."""
+    rest = _positional(signature)[sum(not d.keyword for d in described) :]
+    return (*described, *(arg.named(p.default, p.name) for p in rest))
 
 
 def _by_order(

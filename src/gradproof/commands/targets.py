@@ -235,15 +235,23 @@ def find(module: ModuleType, place: Place, declared: set[str]) -> list[Target]:
 def _defined(module: ModuleType, place: Place, declared: set[str]) -> Iterator[Target]:
     """Functions with a backward, custom operators, declared names; else a raw pair."""
     seen: set[int] = set()
+    partners = _partners(module)
     for name, thing in vars(module).items():
         ours = is_function(thing) and thing.__module__ == module.__name__
         custom = (ours and has_backward(thing)) or _is_operator_of(thing, module)
         if (custom or name in declared) and id(thing) not in seen:
             seen.add(id(thing))
-            yield _target(module, place, name, thing)
+            yield _target(module, place, name, thing, partners.get(name))
     if not seen:
-        for name, partner in pairs(module):
+        for name, partner in partners.items():
             yield _target(module, place, name, getattr(module, name), partner)
+
+
+def _partners(module: ModuleType) -> dict[str, Any]:
+    """Raw pairs; none where the module has custom Functions, whose helpers these are."""
+    if any(is_function(value) for value in vars(module).values()):
+        return {}
+    return dict(pairs(module))
 
 
 def _target(
@@ -267,9 +275,11 @@ def _named(module: ModuleType, place: Place) -> Target:
             raise UsageError(
                 words.CALLED_BY_HAND.format(name=place.name, owner=owner.__name__)
             )
-    partner = None
-    if not any(is_function(value) for value in vars(module).values()):
-        partner = dict(pairs(module)).get(place.name)
+    if is_function(thing) and not has_backward(thing):
+        raise UsageError(words.NO_BACKWARD.format(name=place.name))
+    if is_function(thing) and not has_backward(thing):
+        raise UsageError(words.NO_BACKWARD.format(name=place.name))
+    partner = _partners(module).get(place.name)
     name = place.name.removesuffix(".apply") if is_function(thing) else place.name
     ready = _ready(thing, place.name)
     return Target(name, place.text, ready, partner, _line(thing))

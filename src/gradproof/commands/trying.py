@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from itertools import chain, islice
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from gradproof.commands import words
@@ -22,6 +21,7 @@ from gradproof.samples import (
     Described,
     Drawn,
     draw,
+    fill,
     guess,
     quoted,
     shown,
@@ -29,16 +29,32 @@ from gradproof.samples import (
 )
 from gradproof.verdict import Verdict
 
-Ask: TypeAlias = Callable[[tuple[Described, ...], list[Drawn]], Any]
+Inputs: TypeAlias = tuple[Described, ...]
 
-_RUNS = 6  # guesses at which the forward runs, before the search is given up
+_RUNS = 6  # guesses that are proved before the search is given up
 _ENOUGH = 3  # shapes that a backward of one argument must refuse to be at fault itself
 _NARROW = 12  # guesses that are tried again in float32, for what runs only there
 _OWN_FAULT = frozenset(
     {"NameError", "AttributeError", "UnboundLocalError", "ImportError",
      "ModuleNotFoundError", "NotImplementedError"}
 )  # fmt: skip
-_VACUOUS = frozenset({"vacuous", "domain"})
+
+
+@dataclass(frozen=True, eq=False)
+class Asking:
+    """How one target is asked: ``look`` runs its forward, ``ask`` proves it.
+
+    ``look`` gives the sentence that says why a result tells nothing, or "".
+    """
+
+    look: Callable[[list[Drawn]], str]
+    ask: Callable[[Inputs, list[Drawn]], Any]
+    signature: inspect.Signature
+    name: str
+    source: str
+    sizes: Mapping[str, int]
+    seed: int
+    dtype: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +62,7 @@ class Tried:
     """What came of the guesses: the report, its inputs, and a doubt that remains."""
 
     report: Any
-    described: tuple[Described, ...]
+    described: Inputs
     drawn: list[Drawn]
     doubt: str = ""
 
@@ -56,59 +72,83 @@ class _Misfit:
     """Why a report at guessed inputs says more of the guess than of the rule."""
 
     tried: Tried
-    trouble: str  # "" where nothing was seen at all
+    trouble: str
     accuses: bool
 
 
-def attempt(
-    signature: inspect.Signature,
-    ask: Ask,
-    *,
-    name: str,
-    source: str,
-    sizes: Mapping[str, int],
-    seed: int,
-    dtype: str,
-) -> Tried:
+@dataclass(eq=False)
+class _Search:
+    """What was met so far."""
+
+    misfits: list[_Misfit] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    refused: GradproofError | None = None  # the first error
+    empty: tuple[Inputs, list[Drawn]] | None = None  # first guess whose result is empty
+
+
+def attempt(asking: Asking) -> Tried:
     """The first guess that fits, asked.
 
     Raises UsageError when no guess makes the forward run: the sentence names what could
     not be filled and shows what to write.
     """
-    candidates = [with_dtype(c, dtype) for c in guess(signature, source=source)]
-    narrow = [] if dtype else [with_dtype(c, "float32") for c in candidates]
-    misfits: list[_Misfit] = []
-    errors: list[GradproofError] = []
-    for described in chain(candidates, islice(narrow, _NARROW)):
-        if narrow and described is narrow[0] and misfits:
+    search = _Search()
+    queue = _candidates(asking, search)
+    ahead: list[Inputs] = []
+    while len(search.misfits) < _RUNS:
+        described = ahead.pop() if ahead else next(queue, None)
+        if described is None:
             break
-        try:
-            drawn = draw(described, sizes, seed)
-            tried = Tried(ask(described, drawn), described, drawn)
-        except GradproofError as error:
-            errors.append(error)
+        tried = _try(asking, search, described)
+        if tried is None:
             continue
         misfit = _misfit(tried)
         if misfit is None:
-            return _settled(tried, misfits, name, sizes)
-        misfits.append(misfit)
-        if len(misfits) == _RUNS:
-            break
-    if misfits:
-        return _unsettled(misfits, name, sizes)
-    raise _refusal(signature, source, name, errors)
+            return _settled(asking, tried, search.misfits)
+        search.misfits.append(misfit)
+        hinted = _as_returned(tried, asking)
+        if hinted is not None:
+            ahead.append(hinted)
+    if search.misfits:
+        return _unsettled(asking, search.misfits)
+    if search.empty is not None:
+        return Tried(asking.ask(*search.empty), *search.empty)
+    raise _refusal(asking, search)
+
+
+def _candidates(asking: Asking, search: _Search) -> Iterator[Inputs]:
+    """The guesses; where none of them runs, the first again in float32."""
+    found = guess(asking.signature, source=asking.source)
+    first: list[Inputs] = []
+    for described in found:
+        first += [described] if len(first) < _NARROW else []
+        yield with_dtype(described, asking.dtype)
+    if not asking.dtype and not search.misfits and search.empty is None:
+        for described in first:
+            yield with_dtype(described, "float32")
+
+
+def _try(asking: Asking, search: _Search, described: Inputs) -> Tried | None:
+    """The report at one guess; None where its forward does not run or tells nothing."""
+    try:
+        drawn = draw(described, asking.sizes, asking.seed)
+        nothing = asking.look(drawn)
+        if nothing:
+            search.empty = search.empty or (described, drawn)
+            return None
+        return Tried(asking.ask(described, drawn), described, drawn)
+    except GradproofError as error:
+        search.refused = search.refused or error
+        search.errors.append(str(error))
+        return None
 
 
 def _misfit(tried: Tried) -> _Misfit | None:
     record = tried.report.record
-    if record.verdict is Verdict.UNDECIDED:
-        reasons = {block.reason for block in record.undecided}
-        return _Misfit(tried, "", accuses=False) if reasons & _VACUOUS else None
-    if record.verdict is Verdict.PASS or record.evidence is None:
+    if record.verdict is not Verdict.FAIL or record.evidence is None:
         return None
     failure = record.evidence.failure
-    returned = [r for r in record.evidence.form.returned if not r.is_none]
-    off = [r for r in returned if r.shape != r.expected_shape]
+    off = _off_shape(tried)
     smaller = all(math.prod(r.shape) < math.prod(r.expected_shape) for r in off)
     if failure is not None and failure.kind not in _OWN_FAULT:
         said = failure.message.strip().split("\n")[0]
@@ -119,63 +159,89 @@ def _misfit(tried: Tried) -> _Misfit | None:
     return None
 
 
-def _settled(
-    tried: Tried, misfits: list[_Misfit], name: str, sizes: Mapping[str, int]
-) -> Tried:
+def _off_shape(tried: Tried) -> list[Any]:
+    """Gradients that backward returned in another shape than their input's."""
+    returned = tried.report.record.evidence.form.returned
+    return [r for r in returned if not r.is_none and r.shape != r.expected_shape]
+
+
+def _as_returned(tried: Tried, asking: Asking) -> Inputs | None:
+    """The inputs with the shapes that the gradients came in, where these are smaller.
+
+    An author who sums over an axis means an input that has none of it.
+    """
+    off = {r.path: r for r in _off_shape(tried)}
+    sizes = fill([s for d in tried.described for s in d.symbols], asking.sizes)
+    out: list[Described] = []
+    for d in tried.described:
+        r = off.get(d.name)
+        if r is None or len(r.shape) > len(d.shape):
+            out.append(d)
+            continue
+        symbols = d.shape[len(d.shape) - len(r.shape) :]
+        actual = r.expected_shape[len(d.shape) - len(r.shape) :]
+        kept = [
+            symbol if extent == got else got
+            for symbol, extent, got in zip(symbols, actual, r.shape, strict=True)
+        ]
+        out.append(replace(d, shape=tuple(kept), pattern=""))
+    changed = tuple(out)
+    if changed == tried.described or set(sizes) < set(asking.sizes):
+        return None
+    return changed
+
+
+def _settled(asking: Asking, tried: Tried, misfits: list[_Misfit]) -> Tried:
     """A guess that fits. A PASS is in doubt where an earlier guess accused the rule."""
     accusing = [misfit for misfit in misfits if misfit.accuses]
     if not accusing or tried.report.verdict is Verdict.FAIL:
         return tried
     bad = accusing[0]
     doubt = words.GUESS_UNSURE.format(
-        name=name,
+        name=asking.name,
         trouble=bad.trouble,
-        bad=shown(bad.tried.described, sizes),
-        good=shown(tried.described, sizes),
+        bad=shown(bad.tried.described, asking.sizes),
+        good=shown(tried.described, asking.sizes),
         first=quoted(bad.tried.described),
         other=quoted(tried.described),
     )
-    return Tried(tried.report, tried.described, tried.drawn, doubt)
+    return replace(tried, doubt=doubt)
 
 
-def _unsettled(misfits: list[_Misfit], name: str, sizes: Mapping[str, int]) -> Tried:
-    """No guess fits: the first one's report, in doubt where it accuses the rule.
+def _unsettled(asking: Asking, misfits: list[_Misfit]) -> Tried:
+    """No guess fits: the first one's report, in doubt since it accuses the rule.
 
     With one tensor among the arguments there is nothing to misfit: a backward that takes
     it in no shape is at fault itself.
     """
-    troubled = [misfit for misfit in misfits if misfit.trouble]
-    if not troubled:
-        return misfits[0].tried
-    first = troubled[0].tried
+    first = misfits[0].tried
     lone = sum(d.is_tensor for d in first.described) == 1
-    if lone and len(troubled) == len(misfits) >= _ENOUGH:
+    if lone and len(misfits) >= _ENOUGH:
         return first
     doubt = words.GUESS_FAILS.format(
-        name=name,
-        trouble=troubled[0].trouble,
-        bad=shown(first.described, sizes),
+        name=asking.name,
+        trouble=misfits[0].trouble,
+        bad=shown(first.described, asking.sizes),
         first=quoted(first.described),
     )
-    return Tried(first.report, first.described, first.drawn, doubt)
+    return replace(first, doubt=doubt)
 
 
-def _refusal(
-    signature: inspect.Signature,
-    source: str,
-    name: str,
-    errors: list[GradproofError],
-) -> GradproofError:
+def _refusal(asking: Asking, search: _Search) -> GradproofError:
     """The sentence for a signature that no guess could fill."""
-    said = {str(error) for error in errors}
-    if len(said) == 1 and not isinstance(errors[0], UserCodeError):
-        return errors[0]  # it is not the inputs that are at fault
-    shown = quoted(example(signature, source))
-    strange = unfamiliar(signature, source=source)
-    if not errors or strange:
+    first = search.refused
+    same = len(set(search.errors)) == 1
+    if first is not None and same and not isinstance(first, UserCodeError):
+        return first  # it is not the inputs that are at fault
+    write = quoted(example(asking.signature, asking.source))
+    strange = unfamiliar(asking.signature, source=asking.source)
+    if first is None or strange:
         what = listed(strange) or "its arguments"
-        return UsageError(words.CANNOT_FILL.format(name=name, what=what, example=shown))
-    first = str(errors[0]).strip().split("\n")[0]
+        return UsageError(
+            words.CANNOT_FILL.format(name=asking.name, what=what, example=write)
+        )
+    said = str(first).strip().split("\n")[0]
+    count = len(search.errors)
     return UsageError(
-        words.NO_GUESS.format(name=name, count=len(errors), said=first, example=shown)
+        words.NO_GUESS.format(name=asking.name, count=count, said=said, example=write)
     )

@@ -23,6 +23,14 @@ THERE_ARE = "; there are {names}"
 CALLED_BY_HAND = (
     "{name} is called by autograd, not by hand; check {owner}, whose apply it serves"
 )
+NO_BACKWARD = "{name} has no backward of its own, so there is no gradient to check"
+ALL_FIXED = (
+    "every floating-point input of {name} is fixed, so there is no gradient to check"
+)
+NO_BACKWARD = "{name} has no backward of its own, so there is no gradient to check"
+ALL_FIXED = (
+    "every floating-point input of {name} is fixed, so there is no gradient to check"
+)
 NEEDS_INSTANCE = (
     "{name} is a module class that cannot be made without arguments ({said}); "
     "name an instance of it in the file"
@@ -68,6 +76,10 @@ GUESS_FAILS = (
     "help: say which inputs are meant; if these are, write -i {first}"
 )
 RAISES = "raises {kind}: {said}"
+NOT_FINITE = "the result is not finite"
+ALL_ZERO = "the result is 0 everywhere"
+NOT_FINITE = "the result is not finite"
+ALL_ZERO = "the result is 0 everywhere"
 MISSHAPED = "returns a gradient of another shape than its input"
 
 REPLAY = "replay:    {command}"

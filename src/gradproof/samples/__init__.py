@@ -1,7 +1,7 @@
 """Room: see README.md beside this file."""
 
 from gradproof.samples import arg as arg
-from gradproof.samples.described import DTYPES as DTYPES
+from gradproof.samples.described import ALIASES as ALIASES
 from gradproof.samples.described import Described as Described
 from gradproof.samples.described import nearest as nearest
 from gradproof.samples.drawing import Drawn as Drawn

@@ -43,7 +43,9 @@ _ONLY_WITH = {
     "recurrent": {"vector", "matrix"}, "state": {"vector", "matrix"}, "conv1d": {"vector"}, "conv2d": {"vector"},
     "chain": {"vector"},
 }  # fmt: skip
-_WITH_WEIGHTS = ("rows", "linear", "matmul", "recurrent", "state", "filter", "chain")
+_WITH_WEIGHTS = (
+    "rows", "same", "linear", "matmul", "recurrent", "state", "filter", "chain",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -155,9 +157,18 @@ def _slot(p: inspect.Parameter, hints: Hints, *, first: bool) -> _Slot:
     silent = p.name in hints.silent and not first and not strong
     if p.default is p.empty:
         return _Slot(p, options, fixed=silent)
+    given = _default(p)
     if p.default is None and options and options[0] in (*TENSORS, "mask"):
-        return _Slot(p, (options[0], ""), fixed=silent)
-    return _Slot(p, ("",))
+        return _Slot(p, (options[0], given), fixed=silent)
+    return _Slot(p, (given,))
+
+
+def _default(p: inspect.Parameter) -> str:
+    """A parameter's own default as an option; "" where it cannot be written down."""
+    try:
+        return "=" + str(parse_one(literal(p.default)))
+    except UsageError:
+        return ""
 
 
 def _options(p: inspect.Parameter, hints: Hints, *, first: bool) -> tuple[str, ...]:
@@ -328,7 +339,7 @@ def _misfits(slots: Sequence[_Slot], scheme: str, hints: Hints) -> int:
 
 
 def _fill(slots: Sequence[_Slot], scheme: str, variant: int) -> tuple[Described, ...]:
-    """Every slot described by a scheme; those left out at the end are left out."""
+    """Every slot described by a scheme, except those that are left out at the end."""
     shapes = SCHEMES[scheme]
     out: list[Described] = []
     matrix = any(slot.option(variant) == "matrix" for slot in slots)
@@ -339,9 +350,8 @@ def _fill(slots: Sequence[_Slot], scheme: str, variant: int) -> tuple[Described,
         if not option:
             pending.append(slot)
             continue
-        for skipped in pending:
-            out.append(_default(skipped))
-        pending = []
+        if any(s.parameter.kind is not s.parameter.KEYWORD_ONLY for s in pending):
+            raise UsageError(f"{pending[0].name} cannot be left out before {slot.name}")
         text = option[1:] if option.startswith("=") else ""
         if not text:
             text = _text(option, shapes, tensors, matrix=matrix)
@@ -371,17 +381,6 @@ def _text(option: str, shapes: Mapping[str, str], tensors: int, *, matrix: bool)
     if tensors == 1 and option in ("data", "logits") and "other" in shapes:
         return shapes["other"]
     return shapes.get(option, shapes["data"])
-
-
-def _default(slot: _Slot) -> Described:
-    """A parameter's own default, where a later one is given by position."""
-    p = slot.parameter
-    keyword = p.kind is p.KEYWORD_ONLY
-    try:
-        plain = parse_one(literal(p.default))
-    except UsageError:
-        raise UsageError(f"the default of {p.name} cannot be written down") from None
-    return plain.named(p.name, keyword=keyword)
 
 
 def _key(candidate: Sequence[Described]) -> str:

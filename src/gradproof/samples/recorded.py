@@ -51,7 +51,10 @@ def load(path: str | Path) -> list[Drawn]:
     Raises UsageError for a file that is absent or was not written so.
     """
     try:
-        with np.load(path, allow_pickle=False) as found:
+        with (
+            Path(path).open("rb") as stream,
+            np.load(stream, allow_pickle=False) as found,
+        ):
             entries = json.loads(str(found[_INDEX]))["inputs"]
             return [_read(entry, found) for entry in entries]
     except FileNotFoundError:
