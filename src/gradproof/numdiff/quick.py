@@ -92,8 +92,8 @@ def _central(
     drift, gap = np.abs(d1 - d2), np.abs(right - left)
     h = 0.5 * np.abs(a1 - b1)
     big = np.fmax(np.abs(right), np.abs(left))
-    floor = unit * np.fmax(np.fmax(np.abs(f2), np.abs(g2)), np.abs(start))
-    floor = floor + 0.5 * grain * np.where(np.isfinite(big), big, 0.0)
+    floor = unit * np.fmax(np.fmax(_finite(f2), _finite(g2)), np.abs(start))
+    floor = floor + 0.5 * grain * _finite(big)
     excess = _pooled(gap * h / 4.2, floor)  # √70 / 2 = 4.2
     sigma = floor * excess
     if noise is not None:
@@ -138,6 +138,11 @@ def _central(
         right=right,
         excess=excess,
     )
+
+
+def _finite(v: Array) -> Array:
+    """|v|, 0 where it is not finite."""
+    return np.where(np.isfinite(v), np.abs(v), 0.0)
 
 
 def _pooled(sampled: Array, floor: Array) -> float:

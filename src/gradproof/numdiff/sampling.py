@@ -66,8 +66,9 @@ def ladder(top: float, grain: float) -> Array:
     """
     octaves = max(0, math.floor(math.log2(top / grain))) if grain > 0 else 50
     if octaves <= 12:
-        both = [r for k in range(octaves) for r in (2.0**-k, 0.75 * 2.0**-k)]
-        return top * np.array([*both, 2.0**-octaves])
+        powers = [2.0**-k for k in range(octaves + 1)]
+        between = [0.75 * r for r in powers[: max(0, octaves - 1)]]
+        return top * np.sort([*powers, *between])[::-1]
     dense = [1.0, 0.75, 0.5, 0.375, 0.25, 0.1875, 0.125]
     gap, last = (2, octaves - 2) if octaves <= 26 else (3, octaves - 4)
     exponents = [4, 5, 6, 7] if octaves <= 26 else [5, 7, 9]

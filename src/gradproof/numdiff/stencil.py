@@ -19,36 +19,6 @@ EVEN_TERMS = 5  # 1, |t|, t², …, t¹⁰
 INDEPENDENT = 1e-13  # a term that the others explain to this is left out
 
 
-def fornberg(nodes: Array, order: int = 1) -> Array:
-    """Weights w with Σ wᵢ f(nodesᵢ) ≈ f^(order)(0), exact on polynomials of the nodes.
-
-    Recursion of Fornberg, Math. Comp. 51 (1988), section 3, for arbitrary nodes.
-    """
-    n = len(nodes)
-    delta = np.zeros((order + 1, n))
-    delta[0, 0] = 1.0
-    c1 = 1.0
-    for i in range(1, n):
-        c2 = 1.0
-        for j in range(i):
-            c3 = nodes[i] - nodes[j]
-            c2 *= c3
-            if j == i - 1:
-                for k in range(min(i, order), 0, -1):
-                    delta[k, i] = (
-                        c1
-                        * (k * delta[k - 1, i - 1] - nodes[i - 1] * delta[k, i - 1])
-                        / c2
-                    )
-                delta[0, i] = -c1 * nodes[i - 1] * delta[0, i - 1] / c2
-            for k in range(min(i, order), 0, -1):
-                delta[k, j] = (nodes[i] * delta[k, j] - k * delta[k - 1, j]) / c3
-            delta[0, j] = nodes[i] * delta[0, j] / c3
-        c1 = c2
-    weights: Array = delta[order]
-    return weights
-
-
 @dataclass(frozen=True, eq=False)
 class Family:
     """Fits of all windows k (steps k and smaller) and all orders p.

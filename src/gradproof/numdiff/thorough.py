@@ -58,7 +58,7 @@ class Judged:
 def judge(s: Samples) -> Judged:
     """Value, bar, bound and code of every output."""
     moved = (s.right != s.start).any(axis=0) | (s.left != s.start).any(axis=0)
-    which = np.flatnonzero(moved)
+    which = np.flatnonzero(moved & np.isfinite(s.start))
     out = _constant(s)
     for i in range(0, len(which), CHUNK):
         some = which[i : i + CHUNK]
@@ -71,13 +71,15 @@ def judge(s: Samples) -> Judged:
 
 def _constant(s: Samples) -> Judged:
     """What holds of outputs that no step has moved."""
-    m = len(s.start)
-    room = 4.0 * s.unit * np.abs(s.start) / s.h[0] + TINY
+    known = np.isfinite(s.start)
+    zero = np.where(known, 0.0, np.nan)
+    room = np.where(known, 4.0 * s.unit * np.abs(s.start) / s.h[0] + TINY, np.inf)
     answer = Answer(
-        value=np.zeros(m), bar=room, bound=room.copy(), noise=s.sigma.copy(),
-        code=np.zeros(m, dtype=np.int8), left=np.zeros(m), right=np.zeros(m),
+        value=zero, bar=room, bound=room.copy(), noise=s.sigma.copy(),
+        code=np.where(known, Code.OK, Code.DOMAIN).astype(np.int8),
+        left=zero.copy(), right=zero.copy(),
     )  # fmt: skip
-    return Judged(answer, np.full(m, s.h[0]))
+    return Judged(answer, np.where(known, s.h[0], 0.0))
 
 
 def _part(s: Samples, which: np.ndarray) -> Samples:
