@@ -146,6 +146,10 @@ class Rule(ABC):
         """The same rule at inputs of another precision, or None where it cannot be."""
         return None
 
+    def parts(self) -> tuple[Rule, ...]:
+        """Custom gradients applied inside, each as a rule at what it was given there."""
+        return ()
+
     def derived(self, order: str) -> Rule | None:
         """A rule made of this one: "second order" is the vjp as a rule in (x, ȳ)."""
         return None
