@@ -253,6 +253,25 @@ def test_custom_functions_inside_are_listed_and_a_single_one_is_the_source():
     assert adapt(torch.sin, x(3)).custom == ()
 
 
+def test_custom_functions_inside_are_rules_of_their_own():
+    def both(a, k):
+        return Scale.apply(Softplus.apply(a), k) + sine(a * 3, 2.0) + Softplus.apply(a)
+
+    first, second, third = adapt(both, (x(3), 1.5)).parts()
+    assert [r.source.name for r in (first, second, third)] == [
+        "Softplus", "Scale", "gradproof_tests::sine",
+    ]  # fmt: skip
+    assert np.array_equal(first.primal.point, x(3))
+    assert third.primal.point == pytest.approx(3 * x(3).numpy())
+    assert second.scalars == (("k", 1.5),)
+    for rule in (first, second, third):
+        measured, implied = slope(rule)
+        assert implied == pytest.approx(measured, rel=1e-6)
+        assert rule.parts() == ()
+    assert adapt(torch.sin, x(3)).parts() == ()
+    assert adapt(lambda a: a * 2, x(3), vjp=lambda g, a: 2 * g).parts() == ()
+
+
 def test_an_operator_is_known_by_its_name_and_its_backward():
     rule = adapt(sine, (x(3), 2.0))
     assert rule.source.name == "gradproof_tests::sine"

@@ -74,6 +74,7 @@ def adapt(
         primal,
         source_of_callee(callee, custom),
         entry=_entry(callee, custom),
+        itself=callee.kind in ("autograd.Function", "custom_op"),
         differentiable=found.connected,
         classes=found.classes,
         custom=custom,

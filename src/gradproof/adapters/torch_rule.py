@@ -8,6 +8,7 @@ from torch import Tensor
 from gradproof.adapters import (
     torch_forward_mode,
     torch_inspect,
+    torch_parts,
     torch_present,
     torch_second,
     torch_ways,
@@ -17,6 +18,7 @@ from gradproof.adapters.failures import failure_of
 from gradproof.adapters.torch_lift import converted, lifted
 from gradproof.adapters.torch_program import OutputChanged, Program, output_failure
 from gradproof.adapters.torch_tensors import Spec, to_tensors, to_vector
+from gradproof.errors import UsageError
 from gradproof.rule import PLAIN, Primal, Reply, Rule, Way, Witness
 from gradproof.space import Space, Vector
 from gradproof.verdict import Failure, Source
@@ -109,6 +111,7 @@ class TorchRule(Rule):
         source: Source,
         *,
         entry: str = "",
+        itself: bool = False,
         classes: tuple[type, ...] = (),
         differentiable: bool = True,
         custom: tuple[Source, ...] = (),
@@ -118,12 +121,14 @@ class TorchRule(Rule):
         """Take a forward and where its backward stands.
 
         ``entry`` names the backward that must run ("" where there is none to expect);
+        ``itself`` says that the forward is one custom gradient and nothing else;
         ``classes`` are the Functions that ``custom`` describes.
         """
         self.forward = primal
         self.primal = primal
         self.source = source
         self.expected_entry = entry
+        self.itself = itself
         self.classes = classes
         self.differentiable = differentiable
         self.custom = custom
@@ -205,13 +210,35 @@ class TorchRule(Rule):
             self._witnesses = tuple(w for w in found if w is not None)
         return self._witnesses
 
+    def parts(self) -> tuple[TorchRule, ...]:
+        """Each custom gradient inside, as a rule at what it was given at the point.
+
+        Empty where the rule is such a gradient itself.
+        """
+        from gradproof.adapters import torch_adapt  # which makes rules, and so this one
+
+        if self.source.kind == "pair" or self.itself:
+            return ()
+        with self.program.state, torch.enable_grad():
+            seen = torch_parts.sightings(
+                lambda: self.program(self.leaves(self.forward.point))
+            )
+        found = []
+        for thing, args, kwargs in seen:
+            try:
+                found.append(torch_adapt.adapt(thing, args, kwargs))
+            except UsageError:  # not alone, as an operator with nothing to vary is
+                continue
+        return tuple(found)
+
     def in_precision(self, precision: str) -> TorchRule | None:
         """The same rule at inputs, fixed tensors and parameters of another precision."""
         primal = self.forward.converted(precision)
         if primal is None:
             return None
         other = TorchRule(
-            primal, self.source, entry=self.expected_entry, classes=self.classes,
+            primal, self.source, entry=self.expected_entry, itself=self.itself,
+            classes=self.classes,
             differentiable=self.differentiable, custom=self.custom,
             scalars=self.scalars, notes=self.notes,
         )  # fmt: skip

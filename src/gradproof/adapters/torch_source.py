@@ -46,6 +46,12 @@ def _in_closure(cls: type, name: str) -> Any:
     return None
 
 
+def operator_of(cls: type) -> Any:
+    """What to call for the operator that a generated Function serves."""
+    info = _in_closure(cls, "info")
+    return info if callable(info) else _in_closure(cls, "op")
+
+
 def operator_forward(cls: type) -> Any:
     """The Python body of the operator that a generated Function serves, or None."""
     return getattr(_in_closure(cls, "info"), "_init_fn", None)
