@@ -50,16 +50,16 @@ def differentiate(
         An ``Estimate`` whose arrays have shape (m,). An entry whose code is not OK has
         no answer: its bound is infinite, unless its code is NOISE.
     """
-    counted = Counted(phi, start)
+    counted = Counted(phi, start, low, high)
     zero = counted(0.0)
     span = min(reach, max(-low, high))
     grain = max(grain, np.finfo(float).tiny)
     if not span >= grain:
         return _estimate(_nothing(zero, Code.SCALE), counted, (), 0)
     if plan == "quick":
-        return _quick(counted, zero, span, grain, unit, low, high, noise)
+        return _quick(counted, zero, span, grain, unit, noise)
     h = ladder(power_of_two(span), grain)
-    samples = take(counted, h, low, high, zero, unit, grain)
+    samples = take(counted, h, zero, unit, grain)
     judged = roughness.look(counted, samples, thorough.judge(samples), grain)
     answer = judged.answer
     return _estimate(
@@ -69,16 +69,17 @@ def differentiate(
 
 def _quick(
     phi: Counted, zero: Array, span: float, grain: float, unit: float,
-    low: float, high: float, noise: Vector | None,
+    noise: Vector | None,
 ) -> Estimate:  # fmt: skip
+    room = min(-phi.low, phi.high)  # on the shorter side
     h = max(power_of_two(span) * quick.step_ratio(unit), power_of_two(grain) * 2)
-    while min(-low, high) < 2 * h and min(-low, high) >= 64 * grain and h > 16 * grain:
+    while room < 2 * h and room >= 64 * grain and h > 16 * grain:
         h /= 2
-    few = _Few(phi, zero, unit, grain, low, high)
+    few = _Few(phi, zero, unit, grain)
     answer, values = few.at(h, noise)
     for _ in range(RETRIES):
         lost = np.isfinite(zero) & ~np.isfinite(values).all(axis=0)
-        if not lost.any() or h / CLOSER < 16 * grain or min(-low, high) < 2 * h:
+        if not lost.any() or h / CLOSER < 16 * grain or room < 2 * h:
             break
         h /= CLOSER
         again, finer = few.at(h, noise)
@@ -90,12 +91,13 @@ def _quick(
             noise = few.noise(h)
             answer = few.at(h, noise)[0]
         wide = power_of_two(span) * quick.step_ratio(unit * answer.excess)
-        if min(-low, high) >= 2 * wide > 2 * h:
+        if room >= 2 * wide > 2 * h:
             answer = quick.better(answer, few.at(wide, noise)[0])
     silent = (values == zero).all(axis=0)
     if silent.any():
         far = power_of_two(span)
-        ends = np.stack([phi(x) if low <= x <= high else zero for x in (far, -far)])
+        ends = np.stack([phi(far), phi(-far)])
+        ends = np.where(np.isfinite(ends), ends, zero)
         answer = quick.heard(answer, silent, ends, zero, far)
     return _estimate(answer, phi, (h, 2 * h), 4)
 
@@ -108,14 +110,10 @@ class _Few:
     zero: Array
     unit: float
     grain: float
-    low: float
-    high: float
 
     def at(self, h: float, noise: Vector | None) -> tuple[Answer, Array]:
         """The estimate from ±h and ±2h, and the values (NaN outside the range)."""
-        none = np.full_like(self.zero, np.nan)
-        t = (h, -h, 2 * h, -2 * h)
-        a, b, c, d = (self.phi(x) if self.low <= x <= self.high else none for x in t)
+        a, b, c, d = (self.phi(t) for t in (h, -h, 2 * h, -2 * h))
         steps = (np.array(h), np.array(-h), np.array(2 * h), np.array(-2 * h))
         answer = quick.central(
             steps, (a, b, c, d), self.zero, self.unit, self.grain, noise
@@ -124,12 +122,10 @@ class _Few:
 
     def noise(self, h: float) -> Vector:
         """Noise of each output from nine values in [−h, h]; three times, for safety."""
-        t = h * np.linspace(-1.0, 1.0, 9)
-        values = [self.phi(x) for x in t.tolist() if self.low <= x <= self.high]
-        if len(values) < len(t):
-            return np.zeros_like(self.zero)
+        values = np.array([self.phi(t) for t in (h * np.linspace(-1, 1, 9)).tolist()])
         with np.errstate(all="ignore"):
-            return np.asarray(np.nan_to_num(3.0 * noise_.table(np.array(values))))
+            sigma = 3.0 * noise_.table(values)
+        return np.where(np.isfinite(sigma), sigma, 0.0)
 
 
 def _nothing(zero: Array, code: Code) -> Answer:

@@ -19,19 +19,27 @@ TABLE = 4  # the noise table has this many values on either side of 0
 
 
 class Counted:
-    """phi, with its calls counted and its values remembered by t."""
+    """φ within a range; its calls counted, its values remembered by t."""
 
-    def __init__(self, phi: Phi, start: Vector | None) -> None:
-        """Take φ and, where known, φ(0)."""
-        self._phi = phi
+    def __init__(
+        self,
+        phi: Phi,
+        start: Vector | None,
+        low: float = -math.inf,
+        high: float = math.inf,
+    ) -> None:
+        """Take φ, φ(0) where known, and the range that t may not leave."""
+        self._phi, self.low, self.high = phi, low, high
         self._known: dict[float, Array] = {}
         self.evaluations = 0
         if start is not None:
             self._known[0.0] = np.asarray(start, dtype=np.float64)
 
     def __call__(self, t: float) -> Array:
-        """φ(t), asked once."""
+        """φ(t), asked once; NaN outside the range."""
         if t not in self._known:
+            if not self.low <= t <= self.high:
+                return np.full_like(self._known[0.0], np.nan)
             self.evaluations += 1
             self._known[t] = np.asarray(self._phi(t), dtype=np.float64)
         return self._known[t]
@@ -84,16 +92,11 @@ def power_of_two(x: float) -> float:
     return float(2.0 ** math.floor(math.log2(x)))
 
 
-def take(
-    phi: Counted, h: Array, low: float, high: float, start: Array, unit: float,
-    grain: float,
-) -> Samples:  # fmt: skip
+def take(phi: Counted, h: Array, start: Array, unit: float, grain: float) -> Samples:
     """Evaluate the ladder and the noise table."""
-    none = np.full_like(start, np.nan)
-    right = np.array([phi(t) if t <= high else none for t in h.tolist()])
-    left = np.array([phi(-t) if -t >= low else none for t in h.tolist()])
-    sigma = _sigma(phi, h, low, high, start, unit, grain)
-    return Samples(h, start, right, left, sigma, unit)
+    right = np.array([phi(t) for t in h.tolist()])
+    left = np.array([phi(-t) for t in h.tolist()])
+    return Samples(h, start, right, left, _sigma(phi, h, start, unit, grain), unit)
 
 
 def _odd_spacing(h: Array, grain: float) -> float:
@@ -103,23 +106,17 @@ def _odd_spacing(h: Array, grain: float) -> float:
     return multiple * grain
 
 
-def _sigma(
-    phi: Counted, h: Array, low: float, high: float, start: Array, unit: float,
-    grain: float,
-) -> Array:  # fmt: skip
+def _sigma(phi: Counted, h: Array, start: Array, unit: float, grain: float) -> Array:
+    """Noise near 0: the table's, from one side where the other is not finite."""
     spacing = _odd_spacing(h, grain)
-    known = np.full(len(start), np.nan)
+    sigma = np.full(len(start), np.nan)
     for first in (-TABLE, 0, -2 * TABLE):
-        last = first + 2 * TABLE
-        if first * spacing < low or last * spacing > high or np.isfinite(known).all():
-            continue
-        values = np.array([phi(i * spacing) for i in range(first, last + 1)])
-        with np.errstate(all="ignore"):
-            sigma = noise_.table(values)
-        known = np.where(np.isfinite(known), known, sigma)
-        if not np.isfinite(start[~np.isfinite(known)]).any():
+        if not np.isfinite(start[~np.isfinite(sigma)]).any():
             break
-    sigma = known
+        values = [phi(i * spacing) for i in range(first, first + 2 * TABLE + 1)]
+        with np.errstate(all="ignore"):
+            found = noise_.table(np.array(values))
+        sigma = np.where(np.isfinite(sigma), sigma, found)
     floor = 0.6 * unit * np.abs(start)
     out: Array = np.fmax(np.where(np.isfinite(sigma), sigma, 0.0), floor)
     return out

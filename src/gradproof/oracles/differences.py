@@ -89,8 +89,6 @@ class Differences:
         """
         cols = np.asarray(cols, dtype=np.int64)
         before = self.evaluations
-        if plan == "quick" and len(cols) * len(self.value) < quick.MANY:
-            return replace(self._each(cols), evaluations=self.evaluations - before)
         reach = REACH * self._scales[cols]
         first = quick_columns(
             self.ask, self.primal.domain, self.point, self.value, cols, reach, self.unit
@@ -101,21 +99,22 @@ class Differences:
             first.left.T, first.right.T, noise, 0,
         )  # fmt: skip
         if plan != "quick":
-            out = self._each(cols, out.value)
+            out = self._each(cols, out.value, "thorough")
+        elif first.excess > quick.NOISY and out.value.size < quick.MANY:
+            out = self._each(cols, out.value, "quick")
         else:
             room = _room(out.value)
             out = replace(out, bound=out.bound + room, bar=out.bar + 0.25 * room)
         return replace(out, evaluations=self.evaluations - before)
 
-    def _each(self, cols: np.ndarray, slopes: Array | None = None) -> Columns:
-        """Every column on its own: thoroughly, where its slopes are known roughly."""
+    def _each(self, cols: np.ndarray, slopes: Array, plan: str) -> Columns:
+        """Every column on its own; ``slopes`` are rough answers, shape (m, k)."""
         x, domain = self.point, self.primal.domain
         found = []
         for k, j in enumerate(cols.tolist()):
             u = np.zeros(len(x))
             u[j] = 1.0
-            slope = np.zeros(len(self.value)) if slopes is None else slopes[:, k]
-            slope = np.where(np.isfinite(slope), slope, 0.0)
+            slope = np.where(np.isfinite(slopes[:, k]), slopes[:, k], 0.0)
 
             def at(
                 t: float, u: Vector = u, j: int = j, slope: Vector = slope
@@ -126,7 +125,7 @@ class Differences:
                 # What snapping left undone is so small that its own slope will do.
                 return value + missed * slope if missed else value
 
-            found.append(self._along(u, "quick" if slopes is None else "thorough", at))
+            found.append(self._along(u, plan, at))
         m = len(self.value)
 
         def stack(name: str) -> Array:

@@ -62,8 +62,8 @@ def _values_agree(
         shaken = np.abs(wide.ask(x + half) - b)
         with np.errstate(invalid="ignore", divide="ignore"):
             rounding = unit * np.abs(b) + np.where(np.isfinite(shaken), shaken, 0.0)
-            rounding += inside
-            typical = np.sqrt(np.mean(rounding[np.isfinite(rounding)] ** 2))
+            rounding = np.where(np.isfinite(rounding), rounding + inside, 0.0)
+            typical = np.sqrt((rounding**2).sum() / max(1, np.count_nonzero(rounding)))
             off = np.abs(a - b) / np.maximum(rounding, 0.1 * typical)
         off = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, off)
         if not np.isfinite(off).all():
