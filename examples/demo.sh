@@ -30,7 +30,7 @@ show 0 examples/layer_norm.py
 show 1 examples/wrong/layer_norm.py
 
 echo
-echo "==> A forward and a backward in NumPy, right, and with a wrong factor"
+echo "==> A forward and a backward in NumPy, right, and with its filter flipped"
 show 0 examples/numpy_pair.py
 show 1 examples/wrong/numpy_pair.py
 

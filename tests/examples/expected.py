@@ -168,7 +168,7 @@ TABLE = (
     Example(
         "spring_chain",
         "SpringChain",
-        frozenset({"wrong-saved-value"}),
+        frozenset({"wrong-saved-value", "wrong-gradient"}),
         lambda d, b, n: (
             d.randn(n, scale=0.5),
             d.randn(n),

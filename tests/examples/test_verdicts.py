@@ -22,7 +22,7 @@ PRECISIONS = pytest.mark.parametrize(
     "dtype", [torch.float64, torch.float32], ids=["float64", "float32"]
 )
 # The filter sent back unflipped: the transpose is missing, or the taps stand elsewhere.
-PAIR_SLUGS = {"transposed-jacobian", "shifted-index"}
+PAIR_SLUGS = {"transposed-jacobian", "shifted-index", "wrong-gradient"}
 
 
 def line_of_inputs(path):
