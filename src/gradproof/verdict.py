@@ -225,6 +225,7 @@ class Form:
     unused: tuple[str, ...] = ()  # input leaves for which the engine gave no gradient
     cuts: tuple[str, ...] = ()  # places where the forward leaves the graph
     detached: tuple[str, ...] = ()  # floating outputs that carry no graph
+    bypassed: tuple[str, ...] = ()  # Functions whose forward ran without apply
 
 
 @dataclass(frozen=True)
