@@ -221,6 +221,69 @@ def test_forward_in_place_of_apply_has_a_graph_of_its_own_and_no_backward():
     assert form.unused == ("a",)
 
 
+class NewDouble(Function):
+    @staticmethod
+    def forward(a):
+        return a * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+class Ctx:
+    def save_for_backward(self, *tensors):
+        pass
+
+
+BYPASSES = {
+    "the forward itself": (NewDouble.forward, ("NewDouble",)),
+    "called inside": (lambda a: Double.forward(Ctx(), a) + 1, ("Double",)),
+    "two": (
+        lambda a: Double.forward(Ctx(), a) + NewDouble.forward(a),
+        ("Double", "NewDouble"),
+    ),
+    "applied": (Double, ()),
+    "applied inside": (lambda a: NewDouble.apply(a), ()),
+    "both": (lambda a: NewDouble.apply(a) + NewDouble.forward(a), ()),
+    "inherited, inside apply": (SavesOutput, ()),
+    "none at all": (torch.sin, ()),
+}
+
+
+@pytest.mark.parametrize("name", BYPASSES)
+def test_a_forward_that_is_called_where_apply_is_due_is_named(name):
+    thing, bypassed = BYPASSES[name]
+    rule = adapt(thing, x(3))
+    form = rule.inspect(rule.primal.point, np.ones(3)).form
+    assert form.bypassed == bypassed
+    if len(bypassed) == 1:
+        assert form.expected_entry == bypassed[0]
+        assert form.entered == ()
+        assert rule.custom == ()
+        assert rule.source.name == bypassed[0]
+
+
+def test_listening_leaves_the_users_profiler_in_place():
+    import sys
+
+    seen = []
+
+    def profiler(frame, event, arg):
+        seen.append(event)
+
+    sys.setprofile(profiler)
+    try:
+        adapt(Double, x(3))
+        assert sys.getprofile() is profiler
+    finally:
+        sys.setprofile(None)
+
+
 class Two(Function):
     @staticmethod
     def forward(ctx, a, b):

@@ -13,6 +13,7 @@ from torch import Tensor
 from gradproof.adapters import torch_graph, trees
 from gradproof.adapters.describe import bounds_of
 from gradproof.adapters.failures import failure_of, peeled
+from gradproof.adapters.torch_bypass import Calls
 from gradproof.adapters.torch_callee import Callee, is_generator, of_pair, recognise
 from gradproof.adapters.torch_hooks import watching
 from gradproof.adapters.torch_program import Parameter, Program, outputs_of
@@ -61,6 +62,7 @@ def adapt(
     else:
         custom = tuple(source_of_custom(cls) for cls in found.classes)
         custom += tuple(source_of_compiled(name) for name in found.compiled)
+    bypassed = tuple(source_of_custom(cls) for cls in found.bypassed)
     primal = TorchPrimal(program, domain, point)
     gap = found.gap(primal)
     if gap > 0:
@@ -72,8 +74,9 @@ def adapt(
         )
     rule = TorchRule(
         primal,
-        source_of_callee(callee, custom),
-        entry=_entry(callee, custom),
+        source_of_callee(callee, custom or bypassed),
+        entry=_entry(callee, custom, bypassed),
+        bypassed=tuple(c.name for c in bypassed),
         itself=callee.kind in ("autograd.Function", "custom_op"),
         differentiable=found.connected,
         classes=found.classes,
@@ -92,11 +95,14 @@ def adapt(
     return rule
 
 
-def _entry(callee: Callee, custom: tuple[Source, ...]) -> str:
-    """The name under which the backward under test will be seen to run."""
+def _entry(
+    callee: Callee, custom: tuple[Source, ...], bypassed: tuple[Source, ...]
+) -> str:
+    """The name under which the backward under test ought to be seen to run."""
     if callee.function is not None:
         return display_name(callee.function)
-    return custom[0].name if len(custom) == 1 else ""
+    expected = custom or bypassed
+    return expected[0].name if len(expected) == 1 else ""
 
 
 def _alongside(
@@ -233,6 +239,7 @@ class _Found:
 
     classes: tuple[type, ...]
     compiled: tuple[str, ...]
+    bypassed: tuple[type, ...]
     connected: bool
     outs: list[Tensor]
 
@@ -262,15 +269,16 @@ def _first_call(
     program: Program, callee: Callee, domain: Space, point: Vector
 ) -> tuple[Program, _Found]:
     """Run the forward once as training would, and see what it is made of."""
-    classes: dict[type, None] = {}
-
-    def on_apply(cls: Any, args: Any, kwargs: Any, original: Any) -> Any:
-        classes.setdefault(cls)
-        return original(*args, **kwargs)
+    calls = Calls()
 
     def run(p: Program) -> tuple[list[Tensor], Any]:
         leaves = [t.requires_grad_() for t in to_tensors(domain, p.specs, point)]
-        with p.state.watched(), torch.enable_grad(), watching(on_apply):
+        with (
+            p.state.watched(),
+            torch.enable_grad(),
+            watching(calls.on_apply),
+            calls.listening(),
+        ):
             return leaves, p.raw(leaves)
 
     try:
@@ -295,7 +303,9 @@ def _first_call(
         if torch_graph.is_custom(node) and not hasattr(node, "_forward_cls")
     )
     connected = any(torch_graph.reached(graph, outs, leaves))
-    found = _Found(tuple(classes), tuple(compiled), connected, outs)
+    found = _Found(
+        tuple(calls.applied), tuple(compiled), calls.bypassed, connected, outs
+    )
     return program.with_outs(outputs), found
 
 

@@ -52,6 +52,7 @@ def _form(rule: TorchRule, watch: Watch, **more: Any) -> Form:
         arity=watch.arity,
         saw=watch.saw,
         cuts=watch.cuts.places,
+        bypassed=rule.bypassed,
         **more,
     )
 

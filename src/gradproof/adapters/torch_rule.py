@@ -112,6 +112,7 @@ class TorchRule(Rule):
         *,
         entry: str = "",
         itself: bool = False,
+        bypassed: tuple[str, ...] = (),
         classes: tuple[type, ...] = (),
         differentiable: bool = True,
         custom: tuple[Source, ...] = (),
@@ -122,6 +123,7 @@ class TorchRule(Rule):
 
         ``entry`` names the backward that must run ("" where there is none to expect);
         ``itself`` says that the forward is one custom gradient and nothing else;
+        ``bypassed`` are Functions whose forward was called without ``apply``;
         ``classes`` are the Functions that ``custom`` describes.
         """
         self.forward = primal
@@ -129,6 +131,7 @@ class TorchRule(Rule):
         self.source = source
         self.expected_entry = entry
         self.itself = itself
+        self.bypassed = bypassed
         self.classes = classes
         self.differentiable = differentiable
         self.custom = custom
@@ -238,7 +241,7 @@ class TorchRule(Rule):
             return None
         other = TorchRule(
             primal, self.source, entry=self.expected_entry, itself=self.itself,
-            classes=self.classes,
+            bypassed=self.bypassed, classes=self.classes,
             differentiable=self.differentiable, custom=self.custom,
             scalars=self.scalars, notes=self.notes,
         )  # fmt: skip
