@@ -189,6 +189,20 @@ def test_a_parameter_named_like_an_input_is_told_apart():
     assert [a.path for a in adapt(Twice(), x(3)).primal.domain] == ["w", "self.w"]
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*is deprecated")
+def test_a_scripted_module_has_its_inputs_checked_and_is_kept():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).double()
+    scripted = torch.jit.script(net)
+    rule = adapt(scripted, x(4, 3))
+    assert [a.path for a in rule.primal.domain] == ["input"]
+    assert rule.notes == (
+        "the parameters were left out: those of a ScriptModule cannot be replaced",
+    )
+    measured, implied = slope(rule)
+    assert implied == pytest.approx(measured, rel=1e-5)
+    assert [int(b) for n, b in scripted.named_buffers() if "tracked" in n] == [0]
+
+
 def test_only_tensors_that_require_grad_vary_where_one_does():
     rule = adapt(lambda a, b: a * b, (x(2).requires_grad_(), x(2)))
     assert [leaf.path for leaf in rule.primal.domain] == ["a"]

@@ -174,13 +174,15 @@ class Counting(torch.nn.Module):
         super().__init__()
         self.norm = torch.nn.BatchNorm1d(3, dtype=torch.float64)
         self.register_buffer("count", torch.zeros(()))
+        self.register_buffer("absent", None)
         self.last = torch.zeros(2, 3, dtype=torch.float64)
+        self.cache = None
         self.fail = False
 
     def forward(self, a):
         self.count += 1
         self.last = a.detach()
-        self.extra = a.detach()
+        self.extra = self.cache = self.absent = a.detach()
         out = self.norm(a) * self.count
         if self.fail:
             self.norm.eval()
@@ -203,6 +205,9 @@ def test_buffers_attributes_and_modes_of_a_module_are_as_before(train):
     assert module.last is last
     assert not last.any()
     assert "extra" not in module.__dict__
+    assert module.cache is None
+    assert module.absent is None
+    assert "absent" in module._buffers
     assert module.norm.weight is weight
     assert weight.grad is None
     assert module.training is module.norm.training is train

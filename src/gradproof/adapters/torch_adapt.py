@@ -187,6 +187,13 @@ class _Draft:
             return ()
         places: dict[int, tuple[str, Tensor, list[tuple[dict[str, Any], str]]]] = {}
         for prefix, owner in module.named_modules():
+            if not isinstance(owner._parameters, dict):  # a ScriptModule's are in C++
+                if not prefix:
+                    self.notes.append(
+                        "the parameters were left out: "
+                        "those of a ScriptModule cannot be replaced"
+                    )
+                continue
             for key, t in owner._parameters.items():
                 if t is None or not t.requires_grad or not can_vary(t):
                     continue

@@ -56,14 +56,12 @@ class Modules:
         self._saved = []
         self._content = []
         for module in self._modules:
+            held = list(module.buffers(recurse=False))
             for holder in (module.__dict__, module._buffers):
-                kept = {k: v for k, v in holder.items() if _worth_keeping(v)}
-                self._saved.append((holder, kept))
-                self._content += [
-                    (v, v.detach().clone())
-                    for v in kept.values()
-                    if isinstance(v, Tensor)
-                ]
+                if isinstance(holder, dict):  # those of a ScriptModule are in C++
+                    self._saved.append((holder, dict(holder)))
+            held += [v for v in module.__dict__.values() if isinstance(v, Tensor)]
+            self._content += [(t, t.detach().clone()) for t in held]
 
     def restore(self) -> None:
         """Put everything back to what it was at ``save``."""
@@ -72,7 +70,8 @@ class Modules:
                 if isinstance(holder[key], Tensor):
                     del holder[key]
             for key, value in kept.items():
-                if holder.get(key) is not value:
+                now = holder.get(key)
+                if now is not value and (_is_state(value) or _is_state(now)):
                     holder[key] = value
         for tensor, content in self._content:
             # Not by the version counter: batch_norm updates its statistics past it.
@@ -81,7 +80,8 @@ class Modules:
                 tensor.data.copy_(content)
 
 
-def _worth_keeping(value: Any) -> bool:
+def _is_state(value: Any) -> bool:
+    """Whether an attribute holds tensors or a flag."""
     if isinstance(value, (Tensor, bool)):
         return True
     if isinstance(value, (list, tuple)):
