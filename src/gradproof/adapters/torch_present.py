@@ -51,17 +51,17 @@ def ask(rule: TorchRule, x: Vector, ybar: Vector, way: Way) -> Reply:
     """
     if not isinstance(way, TorchWay):
         return Reply(None)
-    session = _Session(rule, way)
+    asking = _Asking(rule, way)
     try:
         with rule.program.state, torch.enable_grad():
-            value = session.answer(x, ybar)
+            value = asking.answer(x, ybar)
     except (NotHere, NotUnderAutocast):
         return Reply(None)
     except OutputChanged as error:
         return Reply(None, output_failure(error))
     except Exception as error:
-        return Reply(None, failure_of(error), effects=tuple(session.effects))
-    return Reply(value, effects=tuple(session.effects))
+        return Reply(None, failure_of(error), effects=tuple(asking.effects))
+    return Reply(value, effects=tuple(asking.effects))
 
 
 class _Graph:
@@ -73,7 +73,7 @@ class _Graph:
         self.before = [bits(t) for t in leaves]
 
 
-class _Session:
+class _Asking:
     """The calls of one way."""
 
     def __init__(self, rule: TorchRule, way: TorchWay) -> None:
