@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from gradproof.numdiff.types import Array
 from gradproof.verdict import Code
 
 LOOKED = 4  # outputs that are looked at
-CLOSED = 8.0  # a window this much below the reach was closed by something
+CLOSED = 4.0  # a window this much below the reach was closed by something
 FAR = 16.0  # how far beyond the window its end is looked for
 NODES = np.array([0.0, 0.5, -0.5, 0.75, -0.75, 1.0, -1.0])
 HALVINGS = 14  # of the interval that holds the jump
@@ -138,7 +139,7 @@ def _amended(
         between = s.h[0] * np.outer(2.0 ** -np.arange(8.0), [0.875, 0.625]).ravel()
         outer = np.union1d(outer, between[between > 2.0 * jump.at])[::-1]
     if len(outer) < ROWS:
-        return judged
+        return _aside(judged, which, jump)
     wide = Samples(
         outer,
         s.start[which],
@@ -175,10 +176,18 @@ def _amended(
     return replace(judged, answer=_replaced(near, which, new))
 
 
+def _aside(judged: Judged, which: np.ndarray, jump: Jump) -> Judged:
+    """A jump near the reach: a solver's error may have this slope up to there."""
+    near = judged.answer
+    slope = jump.size / jump.at
+    room = np.where(slope <= COVERED * np.abs(near.value[which]), slope, 0.0)
+    new = {"bound": near.bound[which] + 2.0 * room, "bar": near.bar[which] + room}
+    return replace(judged, answer=_replaced(near, which, new))
+
+
 def _replaced(answer: Answer, which: np.ndarray, new: dict[str, Array]) -> Answer:
-    out = {}
+    changed: dict[str, Any] = {}
     for name, part in new.items():
-        whole = getattr(answer, name).copy()
-        whole[which] = part
-        out[name] = whole
-    return Answer(**out)
+        changed[name] = getattr(answer, name).copy()
+        changed[name][which] = part
+    return replace(answer, **changed)
