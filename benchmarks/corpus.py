@@ -98,6 +98,22 @@ def forked(call):
     )
 
 
+def warm_up():
+    """A custom gradient whose check loads all that checks load, before forking."""
+    import torch
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return 2 * grad_output
+
+    return Double
+
+
 def main() -> int:
     """Run the corpus and print the table and its totals."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -112,7 +128,10 @@ def main() -> int:
     import torch
     from gradcorpus import cases
 
+    import gradproof
+
     torch.set_num_threads(1)
+    gradproof.check(warm_up(), torch.ones(2, dtype=torch.float64))
     dtype = getattr(torch, options.dtype)
     rows = {}
     for case in cases():

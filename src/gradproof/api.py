@@ -201,7 +201,7 @@ def check(
         rule = adapters.adapt(fn, actual, extra, **more)
         record_inputs, notes = (actual, extra), ()
     record = prove(rule, options)
-    described = adapters.describe_inputs(record_inputs[0], record_inputs[1])
+    described = adapters.describe_inputs(*record_inputs, fn)
     record = replace(
         record,
         inputs=described,

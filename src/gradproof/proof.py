@@ -14,6 +14,7 @@ from gradproof.checks import (
     overflow,
     sampled,
     settings,
+    stopping,
     ways,
     worth,
 )
@@ -42,6 +43,8 @@ from gradproof.verdict import (
 
 WHOLE_ENTRIES = 1 << 18  # a Jacobian of more entries is not formed
 WHOLE_SECONDS = 2.0  # nor one that would take longer than this, as planned beforehand
+# A mismatch smaller than this share of the Jacobian may be that of a truncated solver.
+SMALL_MISMATCH = 0.03
 ROUNDS = 3  # of requests from the cards
 
 # Without resolve=, a PASS must at least have been able to see an error of this size.
@@ -136,6 +139,7 @@ def _proved(run: _Run, base: Evidence, started: float) -> Record:
     )
     truth = _truth_rule(rule)
     found = _compare(run, truth or rule)
+    found, early = _stopping(run, truth or rule, found)
     native = _native(run, truth, found)
     moved = None
     if not found.wrong and _vague(run, found):
@@ -148,7 +152,7 @@ def _proved(run: _Run, base: Evidence, started: float) -> Record:
         probes=shown.probes,
         directions=shown.directions,
         asked=_asked(run, found),
-        elsewhere=native + _settings(run, truth, found),
+        elsewhere=early + native + _settings(run, truth, found),
         overflow=_overflow(rule),
     )
     undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
@@ -216,6 +220,35 @@ def _compare_at(run: _Run, rule: Rule, x: Vector) -> Compared:
     if n * m <= WHOLE_ENTRIES and (planned <= run.options.seconds or n + m <= 16):
         return gradient.whole(rule, oracle, x, run.ybar, run.rng)
     return sampled.sampled(rule, oracle, x, [run.ybar, run.other], run.rng)
+
+
+def _stopping(
+    run: _Run, rule: Rule, found: Compared
+) -> tuple[Compared, tuple[Elsewhere, ...]]:
+    """A small mismatch is weighed against the jumps of a forward that stops early."""
+    b = found.block
+    if b is None or not b.whole or not b.wrong.any():
+        return found, ()
+    with np.errstate(invalid="ignore"):
+        gap = float(np.nanmax(np.where(b.wrong, np.abs(b.implied - b.value), 0.0)))
+    size = float(np.nanmax(np.abs(b.value), initial=0.0))
+    if not gap <= SMALL_MISMATCH * size:
+        return found, ()
+    scales = best(rule.primal, run.x).scales()
+    jumps = stopping.stopping(rule.primal, scales, run.rng)
+    share = stopping.ITERATIONS * jumps[:, None] / scales[None, :]
+    wider = replace(found, block=replace(b, own=b.own + share))
+    if wider.block is None or wider.block.wrong.any():
+        return found, ()
+    probes = tuple(
+        replace(p, own=p.own + np.abs(p.cotangent) @ share) for p in found.probes
+    )
+    note = (
+        f"the forward jumps by up to {jumps.max():.1e} where it stops an iteration "
+        f"later, and the gradient is {gap:.1e} from that of the iterations taken"
+    )
+    early = Elsewhere("as it stops early", "refine", Verdict.FAIL, note=note)
+    return replace(wider, probes=probes), (early,)
 
 
 def _native(run: _Run, truth: Rule | None, found: Compared) -> tuple[Elsewhere, ...]:

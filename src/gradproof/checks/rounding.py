@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradproof.rule import Rule
+from gradproof.rule import Primal, Rule
 from gradproof.space import Space, Vector
 
 # A vjp is a composition of correctly rounded steps; shaking the inputs by one ulp moves
@@ -15,14 +15,21 @@ SHAKES = 4
 
 
 def own_rounding(
-    rule: Rule, x: Vector, ybar: Vector, got: Vector, rng: np.random.Generator
+    rule: Rule,
+    x: Vector,
+    ybar: Vector,
+    got: Vector,
+    rng: np.random.Generator,
+    like: Primal | None = None,
 ) -> Vector:
     """Rounding that ``got`` = vjp(x, ȳ) may carry, entry by entry.
 
     The largest change over a few one-ulp shakes of x and ȳ, no smaller than the r.m.s.
     change over its leaf, times a safety factor, plus a few ulps of the entry itself.
+    ``like`` names the precisions whose ulps are meant, where they are not the rule's.
     """
-    domain, codomain = rule.primal.domain, rule.primal.codomain
+    like = like or rule.primal
+    domain, codomain = like.domain, like.codomain
     spread = np.zeros(domain.size)
     for _ in range(SHAKES):
         shaken = rule.vjp(shake(domain, x, rng), shake(codomain, ybar, rng))
