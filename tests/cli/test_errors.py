@@ -151,13 +151,11 @@ def test_bad_input_is_one_sentence_and_exit_2(write, run, name):
 # What the adapters say; here, that it arrives as one sentence with exit code 2.
 FROM_THE_ADAPTER = {
     "nothing-floating": ["ops.py::Softplus", "-i", "x: int[3]"],
-    "nothing-depends": ["ops.py::constant", "-i", "x: f64[3]"],
     "no-tensor-out": ["ops.py::Texts", "-i", "x: f64[3]"],
     "shapes-misfit": ["ops.py::Weighted", "-i", "x: f64[3,4]; weight: f64[5,2]"],
     "raises": ["ops.py::raises", "-i", "x: f64[3]"],
     "not-callable": ["ops.py::number", "-i", "x: f64[3]"],
     "guess-no-tensor": ["ops.py::Texts"],
-    "guess-nothing-depends": ["ops.py::constant"],
 }
 
 
@@ -169,6 +167,15 @@ def test_what_cannot_be_asked_is_one_sentence_and_exit_2(write, run, name):
     assert len(ran.sentence) > 20
     assert "gradproof/" not in ran.err
     assert "fault of gradproof" not in ran.err
+
+
+@pytest.mark.parametrize("more", [[], ["-i", "x: f64[3]"]], ids=["guessed", "given"])
+def test_nothing_depends_on_the_input(write, run, more):
+    write("ops.py", OPS)
+    assert run("check", "ops.py::constant", *more).sentence == (
+        "the result of constant depends on no input, by a graph or by its values, "
+        "so there is no gradient to check"
+    )
 
 
 def test_a_forward_that_raises_shows_its_own_traceback(write, run):

@@ -122,3 +122,29 @@ def test_a_function_without_a_backward_of_its_own_says_that_once(write, run):
     assert ran.sentence == (
         "Bare has no backward of its own, so there is no gradient to check"
     )
+
+
+def test_a_pair_whose_gradient_has_another_shape_is_undecided_too(write, run):
+    write(
+        "pair.py",
+        """
+        import numpy as np
+        def scale(x, y):
+            return x * y.sum()
+        def scale_vjp(g, x, y):
+            return g * y.sum(), np.ones((2, *y.shape))
+        """,
+    )
+    ran = run("check", "pair.py")
+    assert ran.code == 0
+    assert "UNDECIDED scale: the inputs were guessed, and backward" in ran.out
+    assert "backward raises " in ran.out
+
+
+def test_the_shape_that_a_gradient_came_in_is_tried_next(write, run):
+    text = op("x, s", "return x * s.sum()", "return g * s.sum(), (g * x).sum().expand(7)",
+              saved="x, s")  # fmt: skip
+    write("ops.py", text)
+    ran = run("check", "ops.py")
+    assert ran.out.startswith("inputs: x: f64[3, 5]; s: f64[7] (guessed")
+    assert "1 PASS" in ran.out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import shlex
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -234,14 +235,14 @@ def _guessed(target: Target, settings: Settings) -> Outcome:
     return _told(target, tried.report, tried.drawn, settings)
 
 
-def _look(target: Target, drawn: Sequence[Drawn]) -> str:
-    """Run the forward once: why its result would tell nothing, or ""."""
+def _look(target: Target, drawn: Sequence[Drawn]) -> bool:
+    """Run the forward once: whether its result is finite and not 0 everywhere."""
     inputs, kwargs = adapters.realise(drawn, target.thing)
-    rule = adapters.adapt(target.thing, inputs, kwargs, vjp=target.vjp)
-    value = rule.primal.value(rule.primal.point).value
-    if value is None or not np.isfinite(value).all():
-        return words.NOT_FINITE
-    return "" if value.any() else words.ALL_ZERO
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a guess that is given up warns of
+        rule = adapters.adapt(target.thing, inputs, kwargs, vjp=target.vjp)
+        value = rule.primal.value(rule.primal.point).value
+    return value is not None and bool(np.isfinite(value).all() and value.any())
 
 
 def _ask(target: Target, drawn: Sequence[Drawn], settings: Settings, given: str) -> Any:

@@ -21,7 +21,6 @@ from gradproof.samples import (
     Described,
     Drawn,
     draw,
-    fill,
     guess,
     quoted,
     shown,
@@ -42,12 +41,13 @@ _OWN_FAULT = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """How one target is asked: ``look`` runs its forward, ``ask`` proves it.
+    """How one target is asked.
 
-    ``look`` gives the sentence that says why a result tells nothing, or "".
+    ``look`` runs its forward, and says whether the result tells anything: it is finite,
+    and not 0 everywhere. ``ask`` proves it.
     """
 
-    look: Callable[[list[Drawn]], str]
+    look: Callable[[list[Drawn]], bool]
     ask: Callable[[Inputs, list[Drawn]], Any]
     signature: inspect.Signature
     name: str
@@ -106,7 +106,7 @@ def attempt(asking: Asking) -> Tried:
         if misfit is None:
             return _settled(asking, tried, search.misfits)
         search.misfits.append(misfit)
-        hinted = _as_returned(tried, asking)
+        hinted = _as_returned(tried)
         if hinted is not None:
             ahead.append(hinted)
     if search.misfits:
@@ -132,8 +132,7 @@ def _try(asking: Asking, search: _Search, described: Inputs) -> Tried | None:
     """The report at one guess; None where its forward does not run or tells nothing."""
     try:
         drawn = draw(described, asking.sizes, asking.seed)
-        nothing = asking.look(drawn)
-        if nothing:
+        if not asking.look(drawn):
             search.empty = search.empty or (described, drawn)
             return None
         return Tried(asking.ask(described, drawn), described, drawn)
@@ -148,15 +147,13 @@ def _misfit(tried: Tried) -> _Misfit | None:
     if record.verdict is not Verdict.FAIL or record.evidence is None:
         return None
     failure = record.evidence.failure
+    if failure is None or failure.kind in _OWN_FAULT:
+        return None
     off = _off_shape(tried)
     smaller = all(math.prod(r.shape) < math.prod(r.expected_shape) for r in off)
-    if failure is not None and failure.kind not in _OWN_FAULT:
-        said = failure.message.strip().split("\n")[0]
-        trouble = words.RAISES.format(kind=failure.kind, said=said)
-        return _Misfit(tried, trouble, accuses=not (off and smaller))
-    if off:
-        return _Misfit(tried, words.MISSHAPED, accuses=not smaller)
-    return None
+    said = failure.message.strip().split("\n")[0]
+    trouble = words.RAISES.format(kind=failure.kind, said=said)
+    return _Misfit(tried, trouble, accuses=not (off and smaller))
 
 
 def _off_shape(tried: Tried) -> list[Any]:
@@ -165,13 +162,12 @@ def _off_shape(tried: Tried) -> list[Any]:
     return [r for r in returned if not r.is_none and r.shape != r.expected_shape]
 
 
-def _as_returned(tried: Tried, asking: Asking) -> Inputs | None:
+def _as_returned(tried: Tried) -> Inputs | None:
     """The inputs with the shapes that the gradients came in, where these are smaller.
 
     An author who sums over an axis means an input that has none of it.
     """
     off = {r.path: r for r in _off_shape(tried)}
-    sizes = fill([s for d in tried.described for s in d.symbols], asking.sizes)
     out: list[Described] = []
     for d in tried.described:
         r = off.get(d.name)
@@ -186,9 +182,7 @@ def _as_returned(tried: Tried, asking: Asking) -> Inputs | None:
         ]
         out.append(replace(d, shape=tuple(kept), pattern=""))
     changed = tuple(out)
-    if changed == tried.described or set(sizes) < set(asking.sizes):
-        return None
-    return changed
+    return changed if changed != tried.described else None
 
 
 def _settled(asking: Asking, tried: Tried, misfits: list[_Misfit]) -> Tried:

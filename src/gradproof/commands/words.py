@@ -80,11 +80,6 @@ GUESS_FAILS = (
     "help: say which inputs are meant; if these are, write -i {first}"
 )
 RAISES = "raises {kind}: {said}"
-NOT_FINITE = "the result is not finite"
-ALL_ZERO = "the result is 0 everywhere"
-NOT_FINITE = "the result is not finite"
-ALL_ZERO = "the result is 0 everywhere"
-MISSHAPED = "returns a gradient of another shape than its input"
 
 REPLAY = "replay:    {command}"
 SAVED = "saved:     {path}"
