@@ -31,7 +31,7 @@ from gradproof.verdict import Verdict
 Inputs: TypeAlias = tuple[Described, ...]
 
 _RUNS = 6  # guesses that are proved before the search is given up
-_ENOUGH = 3  # shapes that a backward of one argument must refuse to be at fault itself
+_ENOUGH = 3  # shapes that a backward must refuse to be at fault itself
 _NARROW = 12  # guesses that are tried again in float32, for what runs only there
 _OWN_FAULT = frozenset(
     {"NameError", "AttributeError", "UnboundLocalError", "ImportError",
@@ -94,9 +94,11 @@ def attempt(asking: Asking) -> Tried:
     """
     search = _Search()
     queue = _candidates(asking, search)
-    ahead: list[Inputs] = []
+    hinted: Inputs | None = None
     while len(search.misfits) < _RUNS:
-        described = ahead.pop() if ahead else next(queue, None)
+        fresh = hinted is None
+        described = next(queue, None) if fresh else hinted
+        hinted = None
         if described is None:
             break
         tried = _try(asking, search, described)
@@ -106,9 +108,7 @@ def attempt(asking: Asking) -> Tried:
         if misfit is None:
             return _settled(asking, tried, search.misfits)
         search.misfits.append(misfit)
-        hinted = _as_returned(tried)
-        if hinted is not None:
-            ahead.append(hinted)
+        hinted = _as_returned(tried) if fresh else None
     if search.misfits:
         return _unsettled(asking, search.misfits)
     if search.empty is not None:
@@ -163,24 +163,19 @@ def _off_shape(tried: Tried) -> list[Any]:
 
 
 def _as_returned(tried: Tried) -> Inputs | None:
-    """The inputs with the shapes that the gradients came in, where these are smaller.
+    """The inputs with the shapes that the gradients came in.
 
     An author who sums over an axis means an input that has none of it.
     """
-    off = {r.path: r for r in _off_shape(tried)}
+    off = {r.path: r.shape for r in _off_shape(tried)}
+    drawn = {one.name: one.array for one in tried.drawn if one.array is not None}
     out: list[Described] = []
     for d in tried.described:
-        r = off.get(d.name)
-        if r is None or len(r.shape) > len(d.shape):
-            out.append(d)
-            continue
-        symbols = d.shape[len(d.shape) - len(r.shape) :]
-        actual = r.expected_shape[len(d.shape) - len(r.shape) :]
-        kept = [
-            symbol if extent == got else got
-            for symbol, extent, got in zip(symbols, actual, r.shape, strict=True)
-        ]
-        out.append(replace(d, shape=tuple(kept), pattern=""))
+        got = off.get(d.name)
+        if got is not None and d.name in drawn:
+            names = dict(zip(drawn[d.name].shape[::-1], d.shape[::-1], strict=True))
+            d = replace(d, shape=tuple(names.get(n, n) for n in got), pattern="")
+        out.append(d)
     changed = tuple(out)
     return changed if changed != tried.described else None
 
@@ -205,12 +200,13 @@ def _settled(asking: Asking, tried: Tried, misfits: list[_Misfit]) -> Tried:
 def _unsettled(asking: Asking, misfits: list[_Misfit]) -> Tried:
     """No guess fits: the first one's report, in doubt since it accuses the rule.
 
-    With one tensor among the arguments there is nothing to misfit: a backward that takes
-    it in no shape is at fault itself.
+    With one tensor among the arguments there is nothing to misfit, and a gradient that
+    has the shape of its input at no shape at all never will: then it is at fault itself.
     """
     first = misfits[0].tried
     lone = sum(d.is_tensor for d in first.described) == 1
-    if lone and len(misfits) >= _ENOUGH:
+    never = all(_off_shape(misfit.tried) for misfit in misfits)
+    if (lone or never) and len(misfits) >= _ENOUGH:
         return first
     doubt = words.GUESS_FAILS.format(
         name=asking.name,
