@@ -48,6 +48,8 @@ class Match:
     repaired: tuple[Matrix, ...] | None = None
     agreed: str = "the repaired x̄"
     new: str = ""
+    swap: tuple[str, str] | None = None  # inputs whose returned expressions to exchange
+    label: str = ""  # what to say at the expression that is returned
     paths: tuple[str, ...] = ()  # input leaves whose wrong entries this explains
     severity: Severity | None = None  # where it differs from the card's
     quiets: bool = False  # it keeps later layers quiet though it is no error
@@ -74,26 +76,31 @@ class Card:
     match: Callable[[Look], Match | None]
     wants: Callable[[Look], tuple[Request, ...]] = _nothing
     layers: tuple[str, ...] = (FIRST,)
+    echoes: tuple[str, ...] = ()  # slugs that this mistake brings about by itself
 
 
 @cache
 def cards() -> tuple[Card, ...]:
-    """Every card of the folder, the most specific first."""
+    """Every card of the folder, the most specific first.
+
+    A module may hold a second card of its slug, for signs that are less specific.
+    """
     found = []
     folder = importlib.import_module("gradproof.diagnosis.cards")
     for info in pkgutil.iter_modules(folder.__path__):
         module = importlib.import_module(f"{folder.__name__}.{info.name}")
-        card: Card = module.CARD
-        if card.slug.replace("-", "_") != info.name:
-            raise ImportError(f"card {card.slug!r} stands in {info.name}.py")
-        found.append(card)
+        mine = [c for c in vars(module).values() if isinstance(c, Card)]
+        for one in mine:
+            if one.slug.replace("-", "_") != info.name:
+                raise ImportError(f"card {one.slug!r} stands in {info.name}.py")
+        found.extend(mine)
     return tuple(sorted(found, key=lambda c: (-c.specificity, c.slug)))
 
 
 def card(slug: str) -> Card:
-    """The card of that slug.
+    """The card of that slug; the more specific one where there are two.
 
     Raises:
         KeyError: there is none.
     """
-    return {c.slug: c for c in cards()}[slug]
+    return {c.slug: c for c in reversed(cards())}[slug]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from gradproof.diagnosis.card import (
     COTANGENT,
     ELSEWHERE,
@@ -19,11 +21,14 @@ from gradproof.diagnosis.card import (
     cards,
 )
 from gradproof.diagnosis.finding import finding
-from gradproof.diagnosis.look import Look
-from gradproof.diagnosis.requests import Request
+from gradproof.diagnosis.look import WHOLE, Look
+from gradproof.diagnosis.requests import Block, Request
+from gradproof.diagnosis.words import unexplained
 from gradproof.space import Leaf
 from gradproof.verdict import Evidence, Finding, Severity
 
+# A Jacobian of no more entries is asked for whole, once something is wrong.
+MOST_ENTRIES = 1 << 15
 LAST_RESORT = "wrong-gradient"
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
@@ -63,6 +68,7 @@ class _Asking:
         self.found: list[Finding] = []
         self.wanted: list[Request] = []
         self.causes: set[str] = set()  # layers in which an error was found
+        self.echoes: set[str] = set()  # slugs that what was found brings about
 
     def ask(self, layer: str) -> None:
         """Put one layer's cards to the evidence."""
@@ -75,12 +81,16 @@ class _Asking:
             if not {PURITY, COTANGENT} & self.causes and look.evidence.wrong:
                 self._first_order(look)
             return
+        if layer == WAYS and PURITY in self.causes:
+            # An answer that changes by itself differs in every way of asking.
+            firm = tuple(a for a in look.evidence.asked if a.failure is not None)
+            look = replace(look, evidence=replace(look.evidence, asked=firm))
         for one in _of_layer(layer):
             hit = self._match(one, look)
             if hit is None:
                 continue
             known = {f.slug for f in self.found}
-            if layer in (WAYS, ELSEWHERE) and one.slug in known:
+            if layer in (WAYS, ELSEWHERE) and one.slug in known | self.echoes:
                 continue
             self._add(one, hit, look)
             if layer in (PURITY, COTANGENT):
@@ -89,6 +99,7 @@ class _Asking:
     def _add(self, one: Card, match: Match, look: Look) -> None:
         made = finding(one, match, look)
         self.found.append(made)
+        self.echoes.update(one.echoes)
         if made.severity is Severity.ERROR or match.quiets:
             self.causes.add(look.layer)
 
@@ -98,6 +109,9 @@ class _Asking:
 
     def _first_order(self, look: Look) -> None:
         """Explain every wrong entry: all inputs by one cause, or each by its own."""
+        m, n = look.evidence.codomain.size, look.evidence.domain.size
+        if not look.whole and m * n <= MOST_ENTRIES:
+            self.wanted.append(Block(WHOLE, np.arange(m), np.arange(n)))
         found: list[Finding] = []
         left = look.wrong_leaves
         while left:
@@ -123,13 +137,16 @@ class _Asking:
             if parts:
                 found.extend(parts)
                 left = tuple(a for a in left if a is not leaf)
-        if left or not found:
+        merged = _merge(found)
+        if not merged:
             part = look.on(left) if left else look
             last = card(LAST_RESORT)
             rest = last.match(part)
             assert rest is not None
-            found.append(finding(last, rest, part))
-        merged = _merge(found)
+            merged = [finding(last, rest, part)]
+        elif left:
+            more = unexplained(a.path for a in left)
+            merged[0] = replace(merged[0], evidence=(*merged[0].evidence, more))
         self.found.extend(merged)
         if any(f.severity is Severity.ERROR for f in merged):
             self.causes.add(FIRST)

@@ -24,6 +24,7 @@ class Factor:
     help: str = ""
     repaired: tuple[Matrix, ...] | None = None
     amplify: float = 1.0
+    cost: int = 0
 
 
 def factor(look: Look) -> Factor | None:
@@ -49,6 +50,31 @@ def factor(look: Look) -> Factor | None:
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Computed:
+    """What the backward computes, and what is due, as formulas in each entry."""
+
+    given: Formula
+    due: Formula | None
+
+
+def computed(look: Look) -> Computed | None:
+    """The formula of what an elementwise backward gives, if it has a plain one."""
+    pairs = [(a, b, p) for a, b, p in look.pairs() if p.bad.any()]
+    if len(pairs) != 1:
+        return None
+    into, out, p = pairs[0]
+    live = got_support(p) | want_support(p)
+    i, j = np.nonzero(live)
+    if len(i) > 5000 or not p.ok.all() or not np.isfinite(p.got).all():
+        return None
+    seen = variables(look, p, into, out, i, j)
+    given = fit(p.got[i, j], AMPLIFY * p.own[i, j] + p.bound[i, j], seen)
+    if given is None:
+        return None
+    return Computed(given, fit(p.want[i, j], p.bound[i, j], seen))
+
+
 def _entrywise(look: Look, p: Panel, into: Leaf, out: Leaf) -> Factor | None:
     """Want / got, entry by entry, as a formula of what stands there."""
     both = got_support(p) & want_support(p)
@@ -72,7 +98,7 @@ def _entrywise(look: Look, p: Panel, into: Leaf, out: Leaf) -> Factor | None:
     ratio = "x̄ / expected" if inverse else "expected / x̄"
     fact = f"{ratio} = {pick.text} in {len(i)} of {len(i)} entries"
     repaired, amplify = _apply(look, p, pick, i, j, inverse=inverse)
-    return Factor(pick.text, (fact,), inverse, repaired=repaired, amplify=amplify)
+    return Factor(pick.text, (fact,), inverse, "", repaired, amplify, pick.cost)
 
 
 def _apply(

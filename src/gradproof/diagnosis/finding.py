@@ -9,11 +9,14 @@ import numpy as np
 
 from gradproof.diagnosis import spans
 from gradproof.diagnosis.algebra import agrees
-from gradproof.diagnosis.card import FIRST, Card, Match
+from gradproof.diagnosis.card import COTANGENT, FIRST, PURITY, Card, Match
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.words import number
 from gradproof.space import Vector
 from gradproof.verdict import Evidence, Finding, Help, Worst
+
+# Layers whose findings are about the first-order gradient itself.
+_NUMBERS = (PURITY, COTANGENT, FIRST)
 
 
 def finding(card: Card, match: Match, look: Look) -> Finding:
@@ -29,7 +32,7 @@ def finding(card: Card, match: Match, look: Look) -> Finding:
         severity=match.severity or card.severity,
         evidence=match.evidence,
         spans=spans.of(card.slug, match, look),
-        worst=match.worst or (worst(look) if look.layer == FIRST else None),
+        worst=match.worst or (worst(look) if look.layer in _NUMBERS else None),
         note=match.note,
         help=help_,
     )

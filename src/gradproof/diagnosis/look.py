@@ -13,6 +13,9 @@ from gradproof.space import Leaf, Mask, Matrix, Vector
 from gradproof.verdict import Block as Measured
 from gradproof.verdict import Code, Evidence, Linearity, Probe
 
+# Key of the request for the whole Jacobian, where only a part was measured.
+WHOLE = "whole"
+
 Coordinates = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
@@ -147,8 +150,11 @@ class Look:
     def at(cls, evidence: Evidence) -> Look:
         """A look at all of it."""
         panels: list[Panel] = []
-        if evidence.block is not None and evidence.block.implied.size:
-            panels.append(of_block(evidence.block, evidence.point))
+        block = evidence.answer(WHOLE)
+        if not isinstance(block, Measured):
+            block = evidence.block
+        if block is not None and block.implied.size:
+            panels.append(of_block(block, evidence.point))
         panels.extend(_of_probes(evidence))
         every = tuple(panels)
         return cls(

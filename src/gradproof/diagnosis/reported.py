@@ -20,7 +20,7 @@ _NAMED = 3
 class Told:
     """How one such mistake is told.
 
-    ``headline`` may contain {name}, {ways} and {subjects}; ``raised`` is the headline
+    ``headline`` may contain {name}, {short}, {ways} and {subjects}; ``raised`` is the headline
     where every such way raised.
     """
 
@@ -50,6 +50,7 @@ def told(slug: str, how: Told) -> Callable[[Look], Match | None]:
         return Match(
             headline.format(
                 name=look.name,
+                short=f"`{look.short}`",
                 ways=_listed([a.way for a in ways]) or "asked another way",
                 subjects=_listed([f.subject for f in effects]) or "a tensor",
             ),

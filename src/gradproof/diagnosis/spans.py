@@ -2,16 +2,173 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from functools import lru_cache
+
 from gradproof.diagnosis.card import Match
 from gradproof.diagnosis.look import Look
-from gradproof.verdict import Span
+from gradproof.source import Facts, facts
+from gradproof.verdict import Source, Span
+
+# What a static fact is called in the margin. It stands beside a measurement, never alone.
+_LABELS = {
+    "unread-cotangent": "the cotangent ȳ arrives here and is never read",
+    "writes-cotangent": "written in place",
+    "writes-input": "written in place",
+    "writes-saved": "written in place",
+    "writes-state": "kept outside of this call",
+    "reads-state": "read from outside of this call",
+    "context": "kept on ctx, out of the graph's sight",
+    "save": "saved here",
+    "cast": "cast here",
+    "random": "drawn here",
+    "raw-memory": "not initialised",
+    "pointer": "memory read without its strides",
+    "detach": "cut from the graph here",
+    "no-grad": "cut from the graph here",
+    "reduction": "reduced here",
+}
+# Facts of a card → kinds of mention.
+_KINDS = {
+    "outer-state": ("writes-state", "reads-state"),
+    "layout": ("pointer",),
+    "ctx-attribute": ("context",),
+    "cut": ("detach", "no-grad"),
+}
+MOST = 3  # secondary spans that are shown
+
+
+@lru_cache(maxsize=64)
+def _facts(source: Source) -> Facts:
+    return facts(source)
 
 
 def of(slug: str, match: Match, look: Look) -> tuple[Span, ...]:
-    """The spans of a finding, the one to look at first marked primary."""
-    return ()
+    """The spans of a finding; the one to look at first is marked primary."""
+    known = _facts(look.evidence.source)
+    found = _returned(match, look, known)
+    extra = [s for fact in match.facts for s in _said(fact, known)]
+    if not found and extra:
+        found, extra = extra[:1], extra[1:]
+    if not found and known.backward_span is not None:
+        found = [known.backward_span]
+    lead = [replace(s, primary=i == 0) for i, s in enumerate(found)]
+    rest = [replace(s, primary=False) for s in extra[:MOST]]
+    return tuple(_apart([*lead, *rest]))
+
+
+def _apart(spans: list[Span]) -> list[Span]:
+    """Without repeats of the same place."""
+    seen: dict[tuple[int, int, int], Span] = {}
+    for s in spans:
+        seen.setdefault((s.line, s.start, s.end), s)
+    return list(seen.values())
+
+
+def _returned(match: Match, look: Look, known: Facts) -> list[Span]:
+    """The expressions that are returned for the inputs in question."""
+    if look.layer not in ("cotangent", "first order"):
+        return []
+    paths = match.paths or tuple(a.path for a in look.wrong_leaves)
+    if not paths and len(look.leaves) == 1:
+        paths = (look.leaves[0].path,)
+    out = []
+    for path in paths:
+        span = known.returned(path)
+        if span is not None:
+            label = match.label or f"the gradient of {path}"
+            out.append(replace(span, label=label))
+    return out
+
+
+def _said(fact: str, known: Facts) -> list[Span]:
+    if fact == "unread-cotangent":
+        label = _LABELS[fact]
+        return [replace(s, label=label) for s in known.unread_cotangents]
+    kinds = _KINDS.get(fact, (fact,))
+    return [
+        replace(s, label=_LABELS.get(kind, ""))
+        for kind in kinds
+        for s in known.all(kind)
+    ]
 
 
 def rewrite(match: Match, look: Look) -> tuple[str, str, int]:
-    """(old line, new line, line number) of a one-line repair, or ("", "", 0)."""
-    return "", "", 0
+    """(old text, new text, line number) of a repair, or ("", "", 0)."""
+    known = _facts(look.evidence.source)
+    if match.swap is not None:
+        return _exchanged(match.swap, known)
+    paths = match.paths or tuple(a.path for a in look.wrong_leaves)
+    if not match.new or len(paths) != 1:
+        return "", "", 0
+    given = [g for g in known.gradients_of(paths[0]) if not g.is_none]
+    span = given[0].returned if len(given) == 1 else None
+    if span is None and not given:
+        span = known.returned(paths[0]) if len(known.returns) == 1 else None
+    code = _code(match.new, known)
+    if span is None or not code:
+        return "", "", 0
+    old = known.operand(span)
+    grad = known.cotangents[0] if known.cotangents else "grad_output"
+    if "{grad}" in code and len(known.cotangents) != 1:
+        return "", "", 0
+    edited = known.edit(span, code.format(old=old, grad=grad))
+    return edited.old, edited.new, edited.line
+
+
+def _exchanged(swap: tuple[str, str], known: Facts) -> tuple[str, str, int]:
+    """Two elements of one return in each other's place."""
+    given = [known.gradients_of(path) for path in swap]
+    if any(len(g) != 1 for g in given):
+        return "", "", 0
+    first, second = sorted((g[0].returned for g in given), key=lambda s: s.start)
+    if first.line != second.line or first.stop or second.stop:
+        return "", "", 0
+    line = first.text
+    a, b = line[first.start : first.end], line[second.start : second.end]
+    between = line[first.end : second.start]
+    new = line[: first.start] + b + between + a + line[second.end :]
+    return line, new, first.line
+
+
+_WORDS = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+_FUNCTIONS = ("exp", "sqrt", "sin", "cos", "tanh", "log", "sigmoid", "sign")
+
+
+def _code(template: str, known: Facts) -> str:
+    """A formula as code, or "" where a name in it is not one that backward has."""
+    if "|" in template or "(the output)" in template or "'s index" in template:
+        return ""
+    text = template.replace(" · ", " * ").replace("·", " * ")
+    text = re.sub(r"tanh²(\((?:[^()]|\([^()]*\))*\))", r"tanh\1**2", text)
+    text = text.replace("²", "**2").replace("³", "**3")
+    if not text.isascii():
+        return ""
+    names = set(_WORDS.findall(text)) - {"old", "grad", "float"}
+    functions = names & set(_FUNCTIONS)
+    body = _backward_words(known)
+    if not (names - functions) <= body:
+        return ""
+    for name in functions:
+        text = re.sub(rf"(?<![\w.]){name}\(", f"torch.{name}(", text)
+    return text
+
+
+def _backward_words(known: Facts) -> set[str]:
+    """Names that occur in the text of the backward."""
+    if known.backward_span is None:
+        return set()
+    first = known.backward_span.line
+    indent = len(known.line(first)) - len(known.line(first).lstrip())
+    words: set[str] = set()
+    n = first
+    while known.line(n) or n < first + 2:
+        line = known.line(n)
+        if n > first and line.strip() and len(line) - len(line.lstrip()) <= indent:
+            break
+        words |= set(_WORDS.findall(line))
+        n += 1
+        if n > first + 400:
+            break
+    return words

@@ -104,7 +104,8 @@ def matching(
 ) -> Coordinates | None:
     """For each column of ``got`` a different column of ``want`` that equals it.
 
-    None when there is no such permutation.
+    -1 for columns that are 0 though what is due there is not. None when some column is
+    none of these.
     """
     n = got.shape[1]
     if want.shape != got.shape or n > 600 or not np.isfinite(got).all():
@@ -116,7 +117,56 @@ def matching(
         gap = np.abs(want - got[:, j : j + 1])
         fits = (gap <= room + AMPLIFY * own[:, j : j + 1]).all(axis=0) & free
         if not fits.any():
-            return None
+            if np.any(np.abs(got[:, j]) > AMPLIFY * own[:, j]):
+                return None
+            continue
         k = j if fits[j] else int(np.argmax(np.where(fits, -gap.max(axis=0), -np.inf)))
         out[j], free[k] = k, False
     return out
+
+
+def scattered(p: Panel, leaf: Leaf) -> int | None:
+    """The axis of a leaf along which rows put what they owe to the wrong index.
+
+    Row by row, every slice of ``got`` across that axis that is not 0 equals another
+    slice of ``want`` in the same row; some have moved, some may be lost.
+    """
+    if len(p.cols) != leaf.size or leaf.is_complex or not p.ok.all():
+        return None
+    if not np.isfinite(p.got).all():
+        return None
+    for axis, n in enumerate(leaf.shape):
+        if n < 2:
+            continue
+        got, want, room = (_across(a, leaf, axis) for a in (p.got, p.want, p.slack))
+        own = _across(AMPLIFY * p.own, leaf, axis)
+        moved = 0
+        for g, w, r, o in zip(got, want, room, own, strict=True):
+            step = _moves(g, w, r + o.max(), o)
+            if step is None:
+                break
+            moved += step
+        else:
+            if moved >= 2:
+                return axis
+    return None
+
+
+def _across(values: Matrix, leaf: Leaf, axis: int) -> np.ndarray:
+    """(rows, index along the axis, the rest)."""
+    shaped = values.reshape(len(values), *leaf.shape)
+    return np.moveaxis(shaped, axis + 1, 1).reshape(len(values), leaf.shape[axis], -1)
+
+
+def _moves(got: Matrix, want: Matrix, room: Matrix, own: Matrix) -> int | None:
+    """How many slices of one row have moved; None when one is of no other."""
+    free, moved = np.ones(len(want), bool), 0
+    for k in np.flatnonzero((np.abs(got) > own).any(axis=1)):
+        fits = (np.abs(want - got[k]) <= room).all(axis=1) & free
+        fits &= (np.abs(want) > room).any(axis=1)
+        if not fits.any():
+            return None
+        at = k if fits[k] else int(np.argmax(fits))
+        free[at] = False
+        moved += int(at != k)
+    return moved

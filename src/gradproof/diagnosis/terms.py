@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gradproof.diagnosis.algebra import AMPLIFY, rank, ratio
+from gradproof.diagnosis.algebra import AMPLIFY, planted, rank, ratio
 from gradproof.diagnosis.identify import Formula, fit
 from gradproof.diagnosis.look import Look, Panel
 from gradproof.diagnosis.parts import cotangents_of, name_part, wrong_columns
@@ -37,7 +37,11 @@ def difference(look: Look) -> Term | None:
             continue
         if not (p.ok.all() and np.isfinite(p.got).all()):
             return None
-        found = _formula(look, p, into, out) or _low_rank(p, into, out)
+        found = (
+            _formula(look, p, into, out)
+            or _misrouted(look, p, into, out)
+            or _low_rank(p, into, out)
+        )
         if found is None:
             return None
         if found.text and len(look.wrong_leaves) == 1 and len(look.outputs) == 1:
@@ -47,6 +51,23 @@ def difference(look: Look) -> Term | None:
     if not votes:
         return None
     return Term(sum(votes) * 2 > len(votes), tuple(dict.fromkeys(facts)))
+
+
+def _misrouted(look: Look, p: Panel, into: Leaf, out: Leaf) -> Term | None:
+    """The cotangent of one output goes the way of another's, and its own is missing."""
+    for other in look.evidence.codomain:
+        if other.path == out.path or other.shape != out.shape:
+            continue
+        q = Look.at(look.evidence).pair(into, other)
+        if q is None or q.got.shape != p.got.shape:
+            continue
+        if planted(p, q.want, q.bound, q.ok).all():
+            fact = (
+                f"the cotangent of {out.path} goes through the derivative of "
+                f"{other.path}, and its own path is missing"
+            )
+            return Term(extra=False, facts=(fact,))
+    return None
 
 
 def _low_rank(p: Panel, into: Leaf, out: Leaf) -> Term | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 
 from gradproof.diagnosis.algebra import signal
@@ -23,7 +25,11 @@ def told_by_value(look: Look) -> str:
     special = when.endswith(("= 0", "tied with another", "not finite"))
     if special:
         return when
-    return when if bad >= 2 and good >= 2 and bad + good >= 5 else ""
+    if bad < 2 or good < 2:
+        return ""
+    # By chance, one of some ways to split so many elements would have a condition.
+    chances = 10 if when.endswith(("< 0", "> 0")) else 60
+    return when if comb(bad + good, bad) >= chances else ""
 
 
 def _telling(look: Look) -> Mask:

@@ -43,3 +43,13 @@ def gradient_of(paths: Iterable[str]) -> str:
     """As in "the gradient of x", "the gradients of x and y"."""
     items = list(paths)
     return f"the gradient{'s' if len(items) > 1 else ''} of {joined(items)}"
+
+
+def unexplained(paths: Iterable[str]) -> str:
+    """What is said of inputs that are wrong in a way that no card explains."""
+    items = list(paths)
+    verb = "is" if len(items) == 1 else "are"
+    return (
+        f"{gradient_of(items)} {verb} wrong too, in a way that this does not explain: "
+        "more than one mistake may be at work"
+    )

@@ -32,7 +32,8 @@ def _match(look: Look) -> Match | None:
             help="multiply by the cotangent",
             repaired=_times(look),
             agreed="ȳ ⊙ x̄",
-            new="grad_output * {old}",
+            new="{grad} * {old}",
+            label="the same x̄ for every ȳ",
             facts=("unread-cotangent",),
         )
     if not _affine(lin):

@@ -30,7 +30,7 @@ def _match(look: Look) -> Match | None:
         help=f"subtract {found.text}" if found.text else "count each path once",
         repaired=found.repaired,
         agreed="x̄ without the term",
-        new=f"{{old}} - grad_output * {found.text}" if found.text else "",
+        new=f"{{old}} - {{grad}} * {found.text}" if found.text else "",
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from gradproof.diagnosis.algebra import AMPLIFY
 from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.coefficients import coefficients
 from gradproof.diagnosis.look import Look, Panel
 from gradproof.diagnosis.neighbours import NEIGHBOURS
 from gradproof.diagnosis.requests import Neighbour, Request
@@ -84,4 +85,19 @@ def _fits(look: Look, there: Block) -> bool:
     return bool((np.abs(block.implied - there.value) <= room)[ok].all() and ok.any())
 
 
+def _structure(look: Look) -> Match | None:
+    """The same terms with other coefficients in every row: an epsilon, a count."""
+    found = coefficients(look)
+    if found is None or found.constant:
+        return None
+    return Match(
+        f"{look.name} has the terms of the forward's derivative with other coefficients",
+        (f"off the diagonal, x̄ / expected is one number in each group, {found.text}",),
+        note="where the two coincide (inputs of ordinary size) this passes",
+        help="use the very number of the forward: the same epsilon in the same place, "
+        "the same count, the same statistic",
+    )
+
+
+LATER = Card("forward-mismatch", Severity.ERROR, 49, _structure)
 CARD = Card("forward-mismatch", Severity.ERROR, 67, _match, _wants)

@@ -6,8 +6,9 @@ import numpy as np
 
 from gradproof.diagnosis.card import COTANGENT, FIRST, Card, Match
 from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.requests import BlockAt, Request
 from gradproof.space import Vector, unit
-from gradproof.verdict import Severity
+from gradproof.verdict import Block, Severity
 
 # How many roundings of the lower precision may have piled up in one entry.
 _PILED = 64.0
@@ -16,7 +17,7 @@ _NARROW = ("float32", "float16", "bfloat16")
 
 def _match(look: Look) -> Match | None:
     found = _additivity(look) if look.layer == COTANGENT else _errors(look)
-    if found is None:
+    if found is None or (look.layer == FIRST and not _drawn_anew(look)):
         return None
     error, what = found
     name = _precision(look, error)
@@ -48,6 +49,37 @@ def _additivity(look: Look) -> tuple[float, str] | None:
         scale[leaf.slice] = size.max(initial=0.0)
     error = _relative(gap, scale)
     return error, f"vjp(ȳ₁ + ȳ₂) is vjp(ȳ₁) + vjp(ȳ₂) only to {error:.1e} (relative)"
+
+
+_KEY = "nudged"
+
+
+def _wants(look: Look) -> tuple[Request, ...]:
+    """The same Jacobian a hair away: rounding errors are drawn anew there."""
+    b, e = look.evidence.block, look.evidence
+    if look.layer != FIRST or b is None or _errors(look) is None:
+        return ()
+    return (BlockAt(_KEY, e.domain.snap(e.point * (1 + 2.0**-14)), b.rows, b.cols),)
+
+
+def _drawn_anew(look: Look) -> bool:
+    """Whether the errors are rounding: results of few bits, or other errors nearby."""
+    b, there = look.evidence.block, look.evidence.answer(_KEY)
+    for name in _NARROW:
+        narrow = look.evidence.domain.with_precision(name)
+        answers = [
+            p.got for p in look.panels if p.cols.size == look.evidence.domain.size
+        ]
+        rows = [row for got in answers for row in got]
+        if rows and all(np.array_equal(narrow.snap(row), row) for row in rows):
+            return unit(name) > look.evidence.domain.unit
+    if b is None or not isinstance(there, Block):
+        return False
+    known = (b.code == 0) & (there.code == 0)
+    first = (b.implied - b.value)[known]
+    second = (there.implied - there.value)[known]
+    size = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return size > 0 and abs(float(first @ second)) < 0.6 * size
 
 
 def _errors(look: Look) -> tuple[float, str] | None:
@@ -89,5 +121,10 @@ def _precision(look: Look, error: float) -> str | None:
 
 
 CARD = Card(
-    "hidden-low-precision", Severity.WARNING, 45, _match, layers=(COTANGENT, FIRST)
+    "hidden-low-precision",
+    Severity.WARNING,
+    45,
+    _match,
+    _wants,
+    layers=(COTANGENT, FIRST),
 )

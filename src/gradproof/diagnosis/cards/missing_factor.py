@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradproof.diagnosis.card import Card, Match
-from gradproof.diagnosis.factors import Factor, factor
+from gradproof.diagnosis.factors import Factor, computed, factor
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.words import gradient_of
 from gradproof.verdict import Severity
@@ -14,6 +14,9 @@ def _match(look: Look) -> Match | None:
     if found is None:
         return None
     paths = [a.path for a in look.wrong_leaves]
+    known = computed(look) if found.text else None
+    if known is not None and known.due is not None and known.due.cost < found.cost:
+        return _another(look, found, known.given.text, known.due.text)
     if found.inverse:
         return Match(
             f"{look.name} multiplies {gradient_of(paths)} by {found.text}, which is a "
@@ -32,7 +35,23 @@ def _match(look: Look) -> Match | None:
         help=f"multiply by {found.text}" if found.text else found.help,
         repaired=found.repaired,
         agreed=f"x̄ times {found.text or 'the factor'}",
-        new=f"{{old}} * ({found.text})" if found.text.isascii() and found.text else "",
+        new=f"{{old}} * {found.text}" if found.text else "",
+        amplify=found.amplify,
+    )
+
+
+def _another(look: Look, found: Factor, given: str, due: str) -> Match:
+    """Given and due are both plainer than their ratio: say both."""
+    of = gradient_of(a.path for a in look.wrong_leaves)
+    return Match(
+        f"{look.name} computes grad_output · {given} for {of}, and grad_output · {due} "
+        "is due",
+        found.facts,
+        note="where the two coincide this passes",
+        help=f"return grad_output · {due}",
+        repaired=found.repaired,
+        agreed=f"grad_output · {due}",
+        new=f"{{grad}} * {due}",
         amplify=found.amplify,
     )
 

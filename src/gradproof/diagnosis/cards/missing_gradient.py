@@ -23,7 +23,9 @@ def _match(look: Look) -> Match | None:
         f"{look.name} returns {what} for {joined(paths)}, which has a gradient"
         if len(paths) == 1
         else f"{look.name} returns {what} for {joined(paths)}, which have gradients",
-        tuple(f"x̄ is {what} for {p}; the derivative is not 0" for p in paths)
+        tuple(
+            f"x̄ is 0 for every cotangent in {p}; the derivative is not" for p in paths
+        )
         + tuple(f"the graph is cut at {cut}" for cut in cuts),
         note="a parameter without gradient is skipped by the optimiser in silence",
         help=f"return the gradient of {joined(paths)}",

@@ -21,4 +21,14 @@ CARD = Card(
     54,
     told("mutated-cotangent", _TOLD),
     layers=(WAYS,),
+    echoes=(
+        "layout-assumed",
+        "wrong-vmap",
+        "stale-state",
+        "mode-dependent",
+        "aliased-inputs",
+        "undefined-cotangent",
+        "reused-buffer",
+        "mutated-input",
+    ),
 )

@@ -18,4 +18,13 @@ CARD = Card(
     53,
     told("mutated-input", _TOLD),
     layers=(WAYS,),
+    echoes=(
+        "layout-assumed",
+        "wrong-vmap",
+        "stale-state",
+        "mode-dependent",
+        "aliased-inputs",
+        "undefined-cotangent",
+        "reused-buffer",
+    ),
 )

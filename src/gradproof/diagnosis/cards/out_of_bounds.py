@@ -18,4 +18,5 @@ CARD = Card(
     56,
     told("out-of-bounds", _TOLD),
     layers=(WAYS,),
+    echoes=("layout-assumed",),
 )

@@ -16,7 +16,8 @@ _TOLD = Told(
 CARD = Card(
     "reused-buffer",
     Severity.ERROR,
-    51,
+    52,
     told("reused-buffer", _TOLD),
     layers=(WAYS,),
+    echoes=("wrong-vmap", "mode-dependent"),
 )

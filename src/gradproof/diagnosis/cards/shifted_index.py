@@ -8,7 +8,7 @@ from gradproof.diagnosis.algebra import planted
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look, Panel
 from gradproof.diagnosis.slices import shifts
-from gradproof.diagnosis.structure import matching
+from gradproof.diagnosis.structure import matching, scattered
 from gradproof.space import Leaf
 from gradproof.verdict import Severity
 
@@ -26,6 +26,11 @@ def _match(look: Look) -> Match | None:
             return _say(
                 look, f"the entries of x̄ are permuted in {leaf.path}", leaf.path
             )
+        for _, out, p in look.pairs():
+            along = scattered(p, leaf)
+            if along is not None:
+                return _say(look, f"what {out.path} owes one index along axis {along} of "
+                            f"{leaf.path} is given to another", leaf.path)  # fmt: skip
     return _rows(look)
 
 
@@ -76,7 +81,10 @@ def _permuted(look: Look) -> bool:
     ):
         return False
     found = matching(p.got, p.own, p.want, p.bound)
-    return found is not None and bool(np.any(found != np.arange(len(found))))
+    if found is None:
+        return False
+    moved = (found != np.arange(len(found))) & (found >= 0)
+    return bool(moved.sum() >= 2 and moved.sum() >= (found < 0).sum())
 
 
 def _rows(look: Look) -> Match | None:
@@ -90,7 +98,7 @@ def _rows(look: Look) -> Match | None:
         if out.size < 3 or len(p.got) != out.size or not p.ok.all():
             return None
         found = matching(p.got.T, p.own.T, p.want.T, p.bound.T)
-        if found is None:
+        if found is None or (found < 0).any():
             return None
         return Match(
             f"{look.name} reads the cotangent of {out.path} at the wrong index",

@@ -18,7 +18,8 @@ _TOLD = Told(
 CARD = Card(
     "stale-state",
     Severity.ERROR,
-    52,
+    51,
     told("stale-state", _TOLD),
     layers=(WAYS,),
+    echoes=("wrong-vmap", "mode-dependent", "reused-buffer"),
 )

@@ -25,6 +25,7 @@ def _match(look: Look) -> Match | None:
                 repaired=_swapped(look, a, b),
                 agreed="x̄ with both exchanged",
                 paths=(a.path, b.path),
+                swap=(a.path, b.path),
             )
     return None
 

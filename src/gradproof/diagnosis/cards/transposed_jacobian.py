@@ -39,14 +39,19 @@ def _match(look: Look) -> Match | None:
 def _map_transposed(look: Look, leaf: Leaf) -> bool:
     """Whether G = Jᵀ for every square block of the leaf that is wrong."""
     seen = False
-    for _, _, p in look.on((leaf,)).pairs():
-        if not p.bad.any():
+    for into, out, q in look.on((leaf,)).pairs():
+        if not q.bad.any():
             continue
-        if p.got.shape[0] != p.got.shape[1] or not p.ok.all():
+        if into.size != out.size or q.rows is None:
             return False
-        if len(p.cols) < leaf.size:
+        rows, cols = q.rows - out.start, q.cols - into.start
+        p = q.part(np.isin(rows, cols), np.isin(cols, rows))
+        if len(p.got) < 2 or not p.ok.all() or not p.bad.any():
             return False
-        if not planted(p, p.want.T, p.bound.T).all():
+        # An operator and its adjoint in the wrong order: off the diagonal with a minus.
+        off = ~np.eye(len(p.got), dtype=bool)
+        minus = np.where(off, -p.want.T, p.want)
+        if not any(planted(p, m, p.bound.T).all() for m in (p.want.T, minus)):
             return False
         seen = True
     return seen

@@ -66,13 +66,19 @@ def _total(p: Panel, into: Leaf) -> str | None:
         if n < 2 or into.is_complex:
             continue
         shape = (len(p.got), *into.shape)
-        for scale, what in ((1.0, "the sum"), (1.0 / n, "the mean")):
-            made = p.want.reshape(shape).sum(axis + 1, keepdims=True) * scale
-            room = p.bound.reshape(shape).sum(axis + 1, keepdims=True) * scale
+        due, errors = p.want.reshape(shape), p.bound.reshape(shape)
+        for what, weight in (
+            ("the sum of what is", np.ones(n)),
+            ("the mean of what is", np.full(n, 1 / n)),
+            ("what index 0 is", np.eye(n)[0]),
+            ("what the last index is", np.eye(n)[-1]),
+        ):
+            made = np.expand_dims(np.tensordot(due, weight, (axis + 1, 0)), axis + 1)
+            room = np.expand_dims(np.tensordot(errors, weight, (axis + 1, 0)), axis + 1)
             full = np.broadcast_to(made, shape).reshape(p.got.shape)
             error = np.broadcast_to(room, shape).reshape(p.got.shape)
             if planted(p, full, error).all():
-                return f"x̄ is {what} of what is due, equal along axis {axis} of {into.path}"
+                return f"x̄ is {what} due, equal along axis {axis} of {into.path}"
     return None
 
 

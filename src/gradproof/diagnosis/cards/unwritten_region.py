@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from gradproof.diagnosis.algebra import zero_got
-from gradproof.diagnosis.card import Card, Match
+import numpy as np
+
+from gradproof.diagnosis.algebra import AMPLIFY, zero_got, zero_want
+from gradproof.diagnosis.card import FIRST, PURITY, Card, Match
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.parts import name_part, wrong_columns
 from gradproof.diagnosis.slices import call
@@ -12,6 +14,8 @@ from gradproof.verdict import Severity
 
 
 def _match(look: Look) -> Match | None:
+    if look.layer == PURITY:
+        return _garbage(look)
     if len(look.wrong_leaves) != 1:
         return None
     leaf = look.wrong_leaves[0]
@@ -32,4 +36,32 @@ def _match(look: Look) -> Match | None:
     )
 
 
-CARD = Card("unwritten-region", Severity.ERROR, 70, _match)
+def _garbage(look: Look) -> Match | None:
+    """What stands in a named part has nothing to do with ȳ; the rest is right."""
+    lin = look.linearity
+    if lin is None or lin.zero is None or look.block is None:
+        return None
+    wild = lin.zero != 0
+    touched = [a for a in look.leaves if wild[a.slice].any()]
+    if len(touched) != 1 or wild[touched[0].slice].all():
+        return None
+    leaf = touched[0]
+    found = name_part(leaf, wild)
+    p = look.block.part(None, wild[look.block.cols])
+    rest = look.block.part(None, ~wild[look.block.cols])
+    if found is None or found.kind in ("all", "triangle") or rest.bad.any():
+        return None
+    changes = bool(np.any(np.ptp(p.got, axis=0) > AMPLIFY * p.own.max(axis=0)))
+    if not (changes or zero_want(p).all()):
+        return None
+    where = call(leaf.path, found)
+    return Match(
+        f"{look.name} leaves the gradient of {where} uninitialised",
+        (f"for ȳ = 0 there is x̄ ≠ 0 in {where}, and nowhere else",),
+        note="fresh memory is often zero, so the first runs look right",
+        help=f"allocate x̄ with zeros, or write {where} too",
+        facts=("raw-memory",),
+    )
+
+
+CARD = Card("unwritten-region", Severity.ERROR, 70, _match, layers=(PURITY, FIRST))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gradproof.diagnosis.card import Card, Match
-from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.look import Look, Panel
 from gradproof.diagnosis.structure import got_support, relations, want_support
 from gradproof.verdict import Severity
 
@@ -16,6 +18,12 @@ def _match(look: Look) -> Match | None:
         due = relations(p, want_support(p), into, out)
         done = relations(p, got_support(p), into, out)
         lost, gained = due - done, done - due
+        if lost and not gained and into.shape == out.shape and _mixes(p):
+            facts.append(
+                f"d{out.path}/d{into.path} keeps axis {sorted(lost)[0][1]} apart; the "
+                "backward mixes along it"
+            )
+            continue
         if not (lost and gained):
             return None
         facts.append(
@@ -29,6 +37,22 @@ def _match(look: Look) -> Match | None:
         tuple(facts),
         note="a test with one row, or with a symmetric input, hides this",
         help="use the forward's axis in every sum, mean, flip and cumulative sum",
+    )
+
+
+def _mixes(p: Panel) -> bool:
+    """Whether the rule reduces over too much.
+
+    It then couples most of what the function keeps apart, beside all that the function
+    couples, and is wrong there as well: neither a leak nor a shift.
+    """
+    apart = ~want_support(p) & p.ok
+    more = got_support(p) & apart
+    kept = got_support(p) & want_support(p)
+    return bool(
+        more.sum() > 0.3 * apart.sum()
+        and kept.sum() > 0.8 * want_support(p).sum()
+        and np.any(p.bad & ~apart)
     )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from gradproof.diagnosis.algebra import Ratio, name_constant, ratio
 from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.coefficients import coefficients
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.parts import constant_part, extents
 from gradproof.diagnosis.values import told_by_value
@@ -28,7 +31,19 @@ def _match(look: Look) -> Match | None:
             repaired=tuple(p.got / found.mid for p in look.panels),
             agreed=f"x̄ / {_value(found)}",
             amplify=1.0 / abs(found.mid),
+            new=_undone(text),
         )
+    term = coefficients(look)
+    if term is not None and term.constant and _is_factor(term.shared):
+        text, _ = _named(term.shared, look)
+        if term.shared.mid > 0 and not term.shared.holds(2.0):
+            return Match(
+                f"{look.name} is off by a factor of {text} in one term of "
+                f"{gradient_of(paths)}",
+                (f"off the diagonal, x̄ / expected = {_value(term.shared)}",),
+                note=ORDINARY["training"],
+                help=f"divide the term that couples the elements by {text}",
+            )
     part = None if told_by_value(look) else constant_part(look)
     if part is None or not _is_factor(part.ratio):
         return None
@@ -59,6 +74,19 @@ def _is_sure(found: Ratio, look: Look) -> bool:
 def _named(found: Ratio, look: Look) -> tuple[str, bool]:
     text = name_constant(found, extents(look), look.evidence.scalars)
     return (text, True) if text is not None else (_value(found), False)
+
+
+def _undone(text: str) -> str:
+    """The expression without the factor, where that is a small rational."""
+    try:
+        back = 1 / Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return ""
+    if back.denominator == 1:
+        return f"{back.numerator} * {{old}}"
+    if abs(back.numerator) == 1:
+        return f"{{old}} / {back.denominator * back.numerator}"
+    return f"{{old}} * ({back.numerator} / {back.denominator})"
 
 
 def _value(found: Ratio) -> str:

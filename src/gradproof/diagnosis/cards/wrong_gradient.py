@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.factors import computed
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.words import gradient_of, number
 from gradproof.verdict import Severity
@@ -16,6 +17,10 @@ def _match(look: Look) -> Match | None:
     evidence = []
     if wrong:
         evidence.append(f"{wrong} of {total} measured entries are wrong")
+    known = computed(look)
+    if known is not None:
+        due = f", and grad_output · {known.due.text} is due" if known.due else ""
+        evidence.append(f"it computes grad_output · {known.given.text}{due}")
     ratios = _ratios(look)
     if ratios:
         evidence.append(f"x̄ / expected lies between {ratios[0]} and {ratios[1]}")

@@ -7,8 +7,8 @@ from gradproof.diagnosis.reported import Told, told
 from gradproof.verdict import Severity
 
 _TOLD = Told(
-    headline="the jvp of {name} disagrees with the derivative",
-    raised="the jvp of {name} raises",
+    headline="the jvp of {short} disagrees with the derivative",
+    raised="the jvp of {short} raises",
     note="reverse mode never runs it",
     help="derive jvp as J·ẋ from the forward, with the same factors that backward uses",
 )

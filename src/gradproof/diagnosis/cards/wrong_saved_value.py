@@ -8,8 +8,11 @@ import numpy as np
 
 from gradproof.diagnosis.algebra import AMPLIFY
 from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.identify import fit
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.requests import BlockAt, Request
+from gradproof.diagnosis.structure import got_support, want_support
+from gradproof.diagnosis.words import joined
 from gradproof.space import Leaf, Vector
 from gradproof.verdict import Block, Code, Severity
 
@@ -73,6 +76,39 @@ def _match(look: Look) -> Match | None:
     return None
 
 
+def _function(look: Look) -> Match | None:
+    """Every entry given is the same simple function of the one due, or the reverse."""
+    facts = []
+    for _, _, p in look.pairs():
+        if not p.bad.any():
+            continue
+        live = got_support(p) | want_support(p)
+        if live.sum() < 6 or not p.ok.all() or not np.isfinite(p.got).all():
+            return None
+        g, w, e = p.got[live], p.want[live], (p.bound + AMPLIFY * p.own)[live]
+        for name, target, value in (
+            ("expected", w, {"x̄": g}),
+            ("x̄", g, {"expected": w}),
+        ):
+            found = fit(target, e, value, pairs=False)
+            if found is not None and len(np.unique(np.round(g, 9))) >= 4:
+                facts.append(f"{name} = {found.text} in {len(g)} of {len(g)} entries")
+                break
+        else:
+            return None
+    if not facts:
+        return None
+    paths = joined(a.path for a in look.wrong_leaves)
+    return Match(
+        f"{look.name} uses another stage of the same value in the gradient of {paths}",
+        tuple(dict.fromkeys(facts)),
+        note="near 0, where the two stages are nearly equal, this passes",
+        help="use the value that the forward multiplied with: after the activation, not "
+        "before it (or the reverse)",
+        facts=("save",),
+    )
+
+
 def _same(look: Look, there: Block) -> bool:
     """Whether the rule's answer here is the truth there, in all wrong input leaves."""
     block = look.evidence.block
@@ -90,4 +126,5 @@ def _same(look: Look, there: Block) -> bool:
         return bool((gap <= room)[ok].all() and ok.mean() > 0.9)
 
 
+LATER = Card("wrong-saved-value", Severity.ERROR, 46, _function)
 CARD = Card("wrong-saved-value", Severity.ERROR, 58, _match, _wants)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradproof.diagnosis.algebra import ratio
 from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.coefficients import coefficients
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.parts import constant_part
 from gradproof.diagnosis.values import told_by_value
@@ -28,6 +29,16 @@ def _match(look: Look) -> Match | None:
             repaired=tuple(-p.got for p in look.panels),
             agreed="-x̄",
             new="-({old})",
+        )
+    term = coefficients(look)
+    if term is not None and term.constant and term.shared.holds(-1.0):
+        return Match(
+            f"{look.name} has the wrong sign in one term of {gradient_of(paths)}",
+            (
+                "off the diagonal, x̄ / expected = -1; on it, that term is hidden by others",
+            ),
+            note=ORDINARY["shape"],
+            help="negate the term that couples the elements (a sum, a mean)",
         )
     part = None if told_by_value(look) else constant_part(look)
     if part is None or not part.ratio.holds(-1.0) or not -1.5 < part.ratio.mid < -0.5:
