@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from gradproof.adapters.torch_autocast import under_autocast
 from gradproof.adapters.torch_program import Program
@@ -171,7 +170,32 @@ def _create_graph(q: Question) -> Grads:
 
 
 def _checkpoint(q: Question) -> Grads:
-    outs = checkpoint(q.run, *q.leaves, use_reentrant=False)
+    """As a non-reentrant checkpoint does: nothing saved, the forward run once more.
+
+    ``torch.utils.checkpoint`` itself would load the compiler (seconds) for one setting.
+    """
+    count = 0
+    again: list[Tensor] = []
+
+    def pack(_: Tensor) -> int:
+        nonlocal count
+        count += 1
+        return count - 1
+
+    def keep(saved: Tensor) -> Tensor:
+        again.append(saved.detach())
+        return saved
+
+    def unpack(index: int) -> Tensor:
+        if not again:
+            leaves = [t.detach().requires_grad_(t.requires_grad) for t in q.leaves]
+            hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t)
+            with torch.enable_grad(), hooks:
+                q.run(*leaves)
+        return again[index]
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        outs = q.run(*q.leaves)
     return pull(outs, q.leaves, q.cotangents)
 
 
