@@ -68,6 +68,9 @@ def test_every_function_of_the_file_in_its_order_and_no_other(ops):
     assert [target.address for target in found] == [f"{ops}::Second", f"{ops}::First"]
     assert all(target.is_function for target in found)
     assert "def backward" in found[0].source
+    # What is inherited is read too.
+    assert "class First" in found[1].source
+    assert "return g * 2" in found[1].source
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import textwrap
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,18 +40,26 @@ class Target:
 
     @property
     def source(self) -> str:
-        """The text of the object, "" where there is none."""
-        texts = []
-        for thing in (self.thing, self.vjp):
-            shown = getattr(thing, "_init_fn", thing)
-            shown = (
-                shown if inspect.isroutine(shown) or inspect.isclass(shown) else None
-            )
-            try:
-                texts.append(inspect.getsource(shown) if shown is not None else "")
-            except (OSError, TypeError):
-                texts.append("")
-        return "\n".join(filter(None, texts))
+        """The text of the object, with what a class inherits; "" where there is none."""
+        shown = [self.thing, self.vjp]
+        if self.is_function:
+            own = vars(self.thing)
+            shown += [
+                getattr(self.thing, name)
+                for name in ("forward", "backward")
+                if name not in own
+            ]
+        return "\n".join(filter(None, map(_text, shown)))
+
+
+def _text(thing: Any) -> str:
+    body = getattr(thing, "_init_fn", thing)
+    if not inspect.isroutine(body) and not inspect.isclass(body):
+        return ""
+    try:
+        return textwrap.dedent(inspect.getsource(body))
+    except (OSError, TypeError):
+        return ""
 
 
 @dataclass(frozen=True)
