@@ -106,10 +106,11 @@ def test_the_pair_that_differs_most_is_named() -> None:
 
 
 @BOTH
-def test_an_agreed_pass_is_a_pass(fast: bool) -> None:
+@pytest.mark.parametrize("n", [0, 2])
+def test_an_agreed_pass_is_a_pass(n: int, fast: bool) -> None:
     for answer in (True, None):
         judge = Judge(answer=answer)
-        assert ask(judge, Square.apply, (leaf(2),), fast_mode=fast)
+        assert ask(judge, Square.apply, (leaf(n),), fast_mode=fast)
         assert (len(judge.asked), judge.explained) == (1, 0)
 
 

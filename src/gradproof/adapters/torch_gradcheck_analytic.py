@@ -203,7 +203,7 @@ def forward(
                 func, inputs, tangents, check_grad_dtypes=check_grad_dtypes
             )
             for p, result in results.items():
-                columns[p][k].copy_(result.reshape(-1))
+                columns[p][k].copy_(result.detach().reshape(-1))
         out.append(
             {p: c.reshape(-1) for p, c in columns.items()} if direction else columns
         )
@@ -252,8 +252,6 @@ def zero_tangent(tensor: Any) -> torch.Tensor:
 
 def tangent_of(tensor: Any, direction: Direction) -> Any:
     """A direction in the shape and layout of one real input."""
-    if tensor.layout is MKLDNN:
-        raise ValueError(texts.MKLDNN_FORWARD)
     return with_entries(tensor, direction.parts[0])
 
 

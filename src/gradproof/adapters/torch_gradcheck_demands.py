@@ -199,8 +199,6 @@ class _Push:
             arguments[self._place] = dual(self._inputs[self._place], tangent)
             out = []
             for output in as_tuple(self._func(*arguments)):
-                if output is None:
-                    continue
                 value, found = unpacked(output)
                 out.append(_no_derivative(value) if found is None else found)
             return tuple(out)

@@ -106,6 +106,7 @@ def _with_values(tensor: Any, values: torch.Tensor) -> Any:
             values,
             tensor.shape,
             is_coalesced=tensor.is_coalesced(),
+            check_invariants=False,
         )
     by_row = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
     return torch.sparse_compressed_tensor(
@@ -114,6 +115,7 @@ def _with_values(tensor: Any, values: torch.Tensor) -> Any:
         values,
         tensor.shape,
         layout=tensor.layout,
+        check_invariants=False,
     )
 
 
