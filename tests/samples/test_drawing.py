@@ -159,6 +159,12 @@ def test_values_sizes_and_own_objects_pass_through():
     assert str(described[0]) == "<given object>"
 
 
+def test_what_is_no_description_stands_for_itself():
+    thing = object()
+    drawn = draw([arg.randn(2), 1e-6, thing, "mean"], {}, 0)
+    assert [one.value for one in drawn[1:]] == [1e-6, thing, "mean"]
+
+
 def test_a_seed_repeats_and_inputs_do_not_disturb_each_other():
     x, w = draw(parse("x: f64[6]; w: f64[6]"), {}, 7)
     assert np.array_equal(x.array, one("x: f64[6]", seed=7).array)

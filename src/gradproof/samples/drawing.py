@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gradproof.errors import UsageError
+from gradproof.samples.constructors import value
 from gradproof.samples.described import (
     COMPLEX,
     FLOATING,
@@ -64,16 +65,16 @@ class Drawn:
     value: Any = None
 
 
-def draw(
-    described: Sequence[Described], sizes: Mapping[str, int], seed: int
-) -> list[Drawn]:
+def draw(described: Sequence[Any], sizes: Mapping[str, int], seed: int) -> list[Drawn]:
     """One Drawn for each description, the same for the same seed, whatever the others.
 
+    What is no description (a number, a tensor of the caller's) stands for itself.
     Symbols without a size get one that no other symbol has. Raises UsageError for sizes
     that fit nothing, and for a range that holds no number of the dtype.
     """
     if seed < 0:
         raise UsageError(f"a seed is a whole number from 0 on, not {seed}")
+    described = [d if isinstance(d, Described) else value(d) for d in described]
     wanted = [symbol for d in described for symbol in d.symbols]
     filled = fill(wanted, sizes)
     return [_draw_one(d, i, filled, seed) for i, d in enumerate(described)]
@@ -90,8 +91,8 @@ def _draw_one(
     if d.is_size:
         return Drawn(array=None, value=evaluate(d.value, sizes), **common)
     if not d.is_tensor:
-        value = d.value.value if isinstance(d.value, Given) else d.value
-        return Drawn(array=None, value=value, **common)
+        own = d.value.value if isinstance(d.value, Given) else d.value
+        return Drawn(array=None, value=own, **common)
     shape = tuple(evaluate(extent, sizes) for extent in d.shape)
     if any(extent < 0 for extent in shape):
         raise UsageError(f"{label}: {d.body()} would have the shape {list(shape)}")
