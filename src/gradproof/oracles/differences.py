@@ -14,8 +14,11 @@ from gradproof.space import Vector
 from gradproof.verdict import Estimate
 
 # The derivative of what a program computes and of what it stands for differ by this
-# much at least (constants cut to a dozen digits, solvers stopped at 1e-12).
-RELATIVE = 2.0**-34
+# much at least: constants cut to a dozen digits, special functions good to 1e-9.
+RELATIVE = 2.0**-30
+# And by so many roundings of the largest output of the same leaf, over the coordinate's
+# size: small outputs are often differences of large ones.
+ROUNDINGS = 4.0
 REACH = 4.0  # the largest step, in units of a coordinate's scale
 
 
@@ -52,6 +55,7 @@ class Differences:
         self.unit = max(primal.domain.unit, primal.codomain.unit)
         self.value = self.ask(self.point)
         self._scales = _scales(primal, self.point)
+        self._largest = _largest(primal, self.value)
 
     def ask(self, x: Vector) -> Vector:
         """f(x), counted; NaN where the user's code failed."""
@@ -103,9 +107,14 @@ class Differences:
         elif first.excess > quick.NOISY and out.value.size < quick.MANY:
             out = self._each(cols, out.value, "quick")
         else:
-            room = _room(out.value)
+            room = self._room(out.value, self._scales[cols])
             out = replace(out, bound=out.bound + room, bar=out.bar + 0.25 * room)
         return replace(out, evaluations=self.evaluations - before)
+
+    def _room(self, value: Array, size: Vector) -> Array:
+        """What no difference of values (m, k) can be sharper than; t of size (k,)."""
+        known = np.where(np.isfinite(value), np.abs(value), 0.0)
+        return RELATIVE * known + ROUNDINGS * self.unit * self._largest[:, None] / size
 
     def _each(self, cols: np.ndarray, slopes: Array, plan: str) -> Columns:
         """Every column on its own; ``slopes`` are rough answers, shape (m, k)."""
@@ -146,10 +155,11 @@ class Differences:
             return Estimate(zero, zero, zero, zero, code, method=self.method)
         domain = self.primal.domain
         size = np.abs(u[moving])
+        ratio = self._scales[moving] / size
         low, high = _range(domain.lows(), domain.highs(), self.point, u)
         out = differentiate(
             at,
-            reach=REACH * float((self._scales[moving] / size).min()),
+            reach=REACH * float(ratio.min()),
             grain=float((domain.spacing(self.point)[moving] / size).max()),
             unit=self.unit,
             low=low,
@@ -157,7 +167,7 @@ class Differences:
             plan="quick" if plan == "quick" else "thorough",
             start=self.value,
         )
-        room = _room(out.value)
+        room = self._room(out.value[:, None], ratio[[ratio.argmin()]])[:, 0]
         return replace(
             out,
             bound=out.bound + room,
@@ -167,8 +177,13 @@ class Differences:
         )
 
 
-def _room(value: Array) -> Array:
-    return RELATIVE * np.abs(np.where(np.isfinite(value), value, 0.0))
+def _largest(primal: Primal, value: Vector) -> Vector:
+    """For each output, the largest finite |value| of its leaf."""
+    out = np.zeros(len(value))
+    for leaf in primal.codomain:
+        size = np.abs(value[leaf.slice])
+        out[leaf.slice] = np.where(np.isfinite(size), size, 0.0).max(initial=0.0)
+    return out
 
 
 def _scales(primal: Primal, x: Vector) -> Vector:
