@@ -197,7 +197,7 @@ def check(
     if inputs is None:
         rule, record_inputs, notes = _guessed(fn, kwargs, more, seed)
     else:
-        actual, extra = _actual(inputs, kwargs, sizes, seed)
+        actual, extra = _actual(fn, inputs, kwargs, sizes, seed)
         rule = adapters.adapt(fn, actual, extra, **more)
         record_inputs, notes = (actual, extra), ()
     record = prove(rule, options)
@@ -246,6 +246,7 @@ def _allowed(allow: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def _actual(
+    fn: Any,
     inputs: Any,
     kwargs: Mapping[str, Any] | None,
     sizes: Mapping[str, int] | None,
@@ -259,22 +260,24 @@ def _actual(
         and any(isinstance(item, Described) for item in inputs)
     ):
         drawn = draw((inputs,) if one else tuple(inputs), dict(sizes or {}), seed)
-        actual, named = realise(drawn)
+        actual, named = realise(drawn, fn)
         return actual, {**extra, **named}
     if isinstance(inputs, dict) and any(
         isinstance(item, Described) for item in inputs.values()
     ):
         keep = {k: v for k, v in inputs.items() if not isinstance(v, Described)}
         todo = [v.named(k) for k, v in inputs.items() if isinstance(v, Described)]
-        actual, named = realise(draw(todo, dict(sizes or {}), seed))
+        actual, named = realise(draw(todo, dict(sizes or {}), seed), fn)
         named.update(zip([d.name for d in todo], actual, strict=False))
         return (), {**extra, **keep, **named}
     return inputs, extra
 
 
-def realise(drawn: Sequence[Drawn]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Drawn samples as the framework's tensors: positional ones, and keywords."""
-    return adapters.realise(drawn)
+def realise(
+    drawn: Sequence[Drawn], thing: Any = None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Drawn samples as the tensors or arrays that ``thing`` takes, and its keywords."""
+    return adapters.realise(drawn, thing)
 
 
 def _guessed(
@@ -283,8 +286,8 @@ def _guessed(
     """The first guess of inputs at which the forward runs and something depends on them."""
     signature = signatures.signature(fn)
     last: GradproofError | None = None
-    for described in guess(signature):
-        actual, named = realise(draw(described, {}, seed))
+    for described in guess(signature, source=signatures.text(fn)):
+        actual, named = realise(draw(described, {}, seed), fn)
         extra = {**dict(kwargs or {}), **named}
         try:
             rule = adapters.adapt(fn, actual, extra, **more)

@@ -22,6 +22,7 @@ from gradproof.checks.gradient import Compared
 from gradproof.checks.rounding import own_rounding
 from gradproof.diagnosis import diagnose
 from gradproof.diagnosis import requests as requests_
+from gradproof.errors import UsageError
 from gradproof.oracles import best
 from gradproof.rule import Reply, Rule
 from gradproof.space import Space, Vector, unit
@@ -139,6 +140,12 @@ def _proved(run: _Run, base: Evidence, started: float) -> Record:
     )
     truth = _truth_rule(rule)
     found = _compare(run, truth or rule)
+    if not (rule.differentiable and base.form.graph) and not found.wrong:
+        raise UsageError(
+            f"{rule.source.name} gave an output without a graph, and no output changes "
+            "with any input: there is no gradient to check; pass inputs that the output "
+            "depends on"
+        )
     found, early = _stopping(run, truth or rule, found)
     native = _native(run, truth, found)
     moved = None
@@ -230,8 +237,9 @@ def _stopping(
     if b is None or not b.whole or not b.wrong.any():
         return found, ()
     with np.errstate(invalid="ignore"):
-        gap = float(np.nanmax(np.where(b.wrong, np.abs(b.implied - b.value), 0.0)))
-    size = float(np.nanmax(np.abs(b.value), initial=0.0))
+        apart = np.where(b.wrong, np.abs(b.implied - b.value), 0.0)
+    gap = float(np.nan_to_num(apart, nan=np.inf).max())
+    size = float(np.nan_to_num(np.abs(b.value)).max())
     if not gap <= SMALL_MISMATCH * size:
         return found, ()
     scales = best(rule.primal, run.x).scales()

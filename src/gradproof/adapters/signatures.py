@@ -36,3 +36,12 @@ def signature(thing: Any) -> inspect.Signature:
         ) from error
     kept = list(found.parameters.values())[drop:]
     return found.replace(parameters=kept)
+
+
+def text(thing: Any) -> str:
+    """The source text of ``thing``, or nothing where it cannot be read."""
+    owner = getattr(thing, "__self__", None)
+    try:
+        return inspect.getsource(owner if isinstance(owner, type) else thing)
+    except (OSError, TypeError):
+        return ""

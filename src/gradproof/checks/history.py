@@ -29,11 +29,11 @@ def history(primal: Primal, first: Vector, elsewhere: Vector) -> tuple[float, in
         return float("inf"), first.size
     with np.errstate(invalid="ignore"):
         gap = np.abs(again - first)
-    gap[(again == first) | (np.isnan(again) & np.isnan(first))] = 0.0
     size = float(np.max(np.abs(first), initial=0.0, where=np.isfinite(first)))
     room = WANDER * primal.codomain.units() * np.maximum(np.abs(first), 1e-3 * size)
-    moved = ~(gap <= room)
+    same = (again == first) | (np.isnan(again) & np.isnan(first))
+    moved = ~(gap <= room) & ~same
     if not moved.any():
         return 0.0, 0
-    worst = float(np.max(gap, where=np.isfinite(gap), initial=0.0))
+    worst = float(np.max(gap[moved], where=np.isfinite(gap[moved]), initial=0.0))
     return worst / size if size > 0 else float("inf"), int(moved.sum())

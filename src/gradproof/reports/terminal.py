@@ -23,7 +23,7 @@ def render(
 ) -> str:
     """The report as text, without a final newline.
 
-    A PASS is one line, followed by warnings and notes if there are any. Otherwise the
+    A PASS is one line, followed by warnings if there are any. Otherwise the
     leading finding stands complete and the rest is cut to ``MOST_LINES`` lines in all;
     ``verbose`` cuts nothing and adds what was measured.
     """
@@ -66,6 +66,11 @@ def summary(record: Record) -> str:
     allowed = dict.fromkeys(f.slug for f in record.findings if f.allowed)
     if allowed:
         parts.append(words.ALLOWED_HERE.format(what=", ".join(allowed)))
+    noted = dict.fromkeys(
+        f.slug for f in record.findings if f.severity is Severity.NOTE and not f.allowed
+    )
+    if noted:
+        parts.append(words.NOTED.format(what=", ".join(noted)))
     if record.not_asked:
         parts.append(words.NOT_ASKED.format(what=", ".join(record.not_asked)))
     return "; ".join(parts)
@@ -80,11 +85,9 @@ def passed_line(record: Record) -> str:
 def _passed(page: Page, record: Record, *, verbose: bool) -> None:
     line = passed_line(record)
     page.put(Piece("PASS", _PASS), line.removeprefix("PASS"))
-    shown = [f for f in ordered(record) if verbose or not f.allowed]
-    for finding in shown:
-        if finding.severity is Severity.NOTE and not verbose:
-            blocks.one_line(page, finding)
-        else:
+    for finding in ordered(record):
+        noted = finding.allowed or finding.severity is Severity.NOTE
+        if verbose or not noted:  # the line names them
             blocks.full(page, finding, blocks.source_of(record))
     _notes(page, record)
     if verbose:

@@ -27,6 +27,7 @@ LIMIT = "{value} ({structure})"
 COMPARED = "{compared} compared"
 LEFT_OUT = "left out: {what}"
 ALLOWED_HERE = "allowed: {what}"
+NOTED = "noted: {what}"
 NOT_ASKED = "not asked: {what}"
 THE_REST = "the rest:"
 
