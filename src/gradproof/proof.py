@@ -513,12 +513,12 @@ def _concluded(
         findings = tuple(f for f in findings if f.severity != Severity.ERROR)
     if still:
         undecided = (*undecided, _VACUOUS)
-    limits = worth.limits(found) if found is not None else ()
-    if found is not None and not undecided:
+    errors = [f for f in findings if f.severity == Severity.ERROR and not f.allowed]
+    limits = _limits(found, evidence)
+    if not undecided and not errors:
         undecided = _too_coarse(options, evidence, limits)
     allowed = set(options.allow) | set(rule.source.allow)
     undecided = tuple(u for u in undecided if u.reason not in allowed)
-    errors = [f for f in findings if f.severity == Severity.ERROR and not f.allowed]
     verdict = Verdict.PASS
     if errors:
         verdict = Verdict.FAIL
@@ -559,6 +559,19 @@ def _outside(path: str) -> Undecided:
         f"declare it: arg.symmetric or arg.spd for {path}, or pass a matrix that is not "
         "symmetric",
     )
+
+
+def _limits(found: Compared | None, evidence: Evidence) -> tuple[Limit, ...]:
+    """Of the formula, and of the dtype that was given where that is another one."""
+    if found is None:
+        return ()
+    out = worth.limits(found)
+    for e in evidence.elsewhere:
+        if e.kind == "dtype" and e.evidence is not None:
+            narrow = worth.probe_limit(e.evidence.probes[0])
+            if narrow is not None:
+                out = (*out, Limit(f"in {e.setting}", narrow))
+    return out
 
 
 def _too_coarse(

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradproof.checks.gradient import Compared
 from gradproof.space import Leaf, Space
-from gradproof.verdict import Block, Code, Direction, Limit, Undecided
+from gradproof.verdict import Block, Code, Direction, Limit, Probe, Undecided
 
 # An entry below this share of its block's largest one has no relative limit of its own.
 VISIBLE = 1e-3
@@ -149,12 +149,24 @@ def _block_limits(b: Block) -> tuple[Limit, ...]:
     if top == 0:
         return ()
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = (b.bound + b.own + np.abs(b.implied - b.value)) / size
+        gap = np.where(b.wrong, 0.0, np.abs(b.implied - b.value))
+        ratio = (b.bound + b.own + gap) / size
     seen = known & (size >= VISIBLE * top)
     return (
         Limit("uniform", float(ratio[seen].min())),
         Limit("one entry", float(ratio[seen].max())),
     )
+
+
+def probe_limit(p: Probe) -> float | None:
+    """The uniform relative error that one whole vjp would have shown."""
+    e = p.expected
+    known = (e.code == Code.OK) & np.isfinite(e.value)
+    size = np.abs(np.where(known, e.value, 0.0))
+    seen = (size >= VISIBLE * size.max(initial=0.0)) & (size > 0)
+    if not seen.any():
+        return None
+    return float(((e.bound + p.own)[seen] / size[seen]).min())
 
 
 def _probe_entry(found: Compared) -> float | None:
