@@ -95,6 +95,21 @@ class Witness:
     cuts: tuple[str, ...] = ()  # where the graph is cut, so that it may be wrong
 
 
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A plain implementation of the same function, with the gradients that it carries.
+
+    ``primal`` runs in the rule's own dtype, ``exact`` in float64 (None where it does not
+    run there). ``vjp`` and ``exact_vjp`` are theirs, None for a function that carries no
+    gradient (NumPy); NaN on leaves that the reference knows nothing of.
+    """
+
+    primal: Primal
+    exact: Primal | None = None
+    vjp: Callable[[Vector, Vector], Reply] | None = None
+    exact_vjp: Callable[[Vector, Vector], Reply] | None = None
+
+
 class Rule(ABC):
     """A primal and the vjp that someone wrote for it."""
 
@@ -141,6 +156,10 @@ class Rule(ABC):
     def witnesses(self) -> tuple[Witness, ...]:
         """Other answers to the same vjp."""
         return ()
+
+    def reference(self) -> Reference | None:
+        """The plain implementation that was given beside it, or None."""
+        return None
 
     def in_precision(self, precision: str) -> Rule | None:
         """The same rule at inputs of another precision, or None where it cannot be."""

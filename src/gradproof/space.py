@@ -7,7 +7,7 @@ that the pairing <a, b> = sum(a * b) is Re(a^H b), the pairing of PyTorch's grad
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -47,7 +47,9 @@ class Leaf:
     ``path`` is how a reader names it ("x", "x[0]", "weight", "cfg['w']"). ``precision``
     is one of float64, float32, float16, bfloat16 (of the parts, where ``is_complex``).
     ``start`` is its offset in the flat vector. ``low``/``high`` bound the values at
-    which the function may be asked.
+    which the function may be asked. ``pattern`` names the set that the values lie in
+    ("spd", "unit[0]"; see ``samples.described.PATTERNS``): only points of the set may be
+    asked, and derivatives exist along it only.
     """
 
     path: str
@@ -57,6 +59,7 @@ class Leaf:
     start: int = 0
     low: float = -np.inf
     high: float = np.inf
+    pattern: str = ""
 
     @property
     def size(self) -> int:
@@ -114,10 +117,7 @@ class Space:
         out: list[Leaf] = []
         start = 0
         for leaf in leaves:
-            placed = Leaf(
-                leaf.path, leaf.shape, leaf.precision, leaf.is_complex, start,
-                leaf.low, leaf.high,
-            )  # fmt: skip
+            placed = replace(leaf, start=start)
             out.append(placed)
             start += placed.size
         return cls(tuple(out))
@@ -209,12 +209,7 @@ class Space:
 
     def with_precision(self, precision: str) -> Space:
         """The same leaves, held in another precision."""
-        return Space.of(
-            [
-                Leaf(a.path, a.shape, precision, a.is_complex, 0, a.low, a.high)
-                for a in self.leaves
-            ]
-        )
+        return Space.of([replace(a, precision=precision) for a in self.leaves])
 
 
 def _to_bfloat16(v: Vector) -> Vector:

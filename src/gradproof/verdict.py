@@ -330,6 +330,7 @@ class Evidence:
         None  # forward: (x, true value, what it gave)
     )
     answers: tuple[tuple[str, Any], ...] = ()  # replies to Requests, by their key
+    curves: tuple[Curve, ...] = ()  # of the worst entry, or of the first where all agree
     facts: tuple[
         tuple[str, int, str], ...
     ] = ()  # static facts of the source: (fact, line, text)
