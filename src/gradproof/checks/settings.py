@@ -19,7 +19,7 @@ from gradproof.verdict import Asked, Code, Elsewhere, Estimate, Evidence, Probe,
 # A native answer this far from the answer of the same rule in float64, relative to its
 # leaf, is another computation and not rounding. Nearer than this and still beyond its
 # own rounding it is inaccurate.
-GROSS = {"float64": 1e-6, "float32": 1e-2, "float16": 8e-2, "bfloat16": 0.25}
+GROSS = {"float64": 1e-6, "float32": 2e-3, "float16": 3e-2, "bfloat16": 0.1}
 
 
 def precision(
@@ -53,7 +53,7 @@ def precision(
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.abs(got - truth) / np.where(own > 0, own, np.inf)
     worst = float(np.nanmax(ratio, initial=0.0))
-    return Probe(x, ybar, got, expected, 12.0 * own), worst
+    return Probe(x, ybar, got, expected, 2.0 * own), worst
 
 
 def other_dtype(
