@@ -23,21 +23,31 @@ _FLOATING = {
     "float64", "float32", "float16", "bfloat16", "complex128", "complex64",
 }  # fmt: skip
 _BOUNDS: dict[int, tuple[float, float]] = {}
+_PATTERNS: dict[int, str] = {}
 
 
-# Bounds of the values at which a function may be asked travel beside the tensor.
+# Bounds of the values at which a function may be asked, and the set that the values lie
+# in, travel beside the tensor.
 
 
-def bound(thing: Any, low: float, high: float) -> None:
-    """Remember the bounds of ``thing`` for as long as it lives."""
+def bound(thing: Any, low: float, high: float, pattern: str = "") -> None:
+    """Remember the bounds and the pattern of ``thing`` for as long as it lives."""
     if np.isfinite(low) or np.isfinite(high):
         _BOUNDS[id(thing)] = (low, high)
         weakref.finalize(thing, _BOUNDS.pop, id(thing), None)
+    if pattern:
+        _PATTERNS[id(thing)] = pattern
+        weakref.finalize(thing, _PATTERNS.pop, id(thing), None)
 
 
 def bounds_of(thing: Any) -> tuple[float, float]:
     """What was remembered of ``thing``; infinite where nothing was."""
     return _BOUNDS.get(id(thing), (-np.inf, np.inf))
+
+
+def pattern_of(thing: Any) -> str:
+    """The set that its values lie in, as remembered; "" where nothing was."""
+    return _PATTERNS.get(id(thing), "")
 
 
 # In words.
@@ -104,12 +114,33 @@ def realise(drawn: Iterable[Drawn], thing: Any = None) -> Actual:
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for one in drawn:
-        value = one.value if one.array is None else make(one)
+        value = _declared(one) if one.array is None else make(one)
         if one.keyword:
             kwargs[one.name] = value
         else:
             args.append(value)
     return tuple(args), kwargs
+
+
+def _declared(one: Drawn) -> Any:
+    """The caller's own value; under another name where something was said of it.
+
+    What is remembered of it must not stick to the caller's own object.
+    """
+    value = one.value
+    told = one.pattern or np.isfinite(one.low) or np.isfinite(one.high) or one.fixed
+    if not told or not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        return value
+    if hasattr(value, "detach"):
+        value = value.detach()
+        if value.is_floating_point() or value.is_complex():
+            value.requires_grad_(not one.fixed)
+    elif isinstance(value, np.ndarray):
+        value = value.view()
+    else:
+        return value
+    bound(value, one.low, one.high, one.pattern)
+    return value
 
 
 def _numpy_only(thing: Any) -> bool:
@@ -136,7 +167,7 @@ def _tensor(one: Drawn) -> Any:
     t = torch.from_numpy(np.array(one.array)).to(getattr(torch, one.dtype))
     if one.dtype in _FLOATING:
         t.requires_grad_(not one.fixed)
-        bound(t, one.low, one.high)
+        bound(t, one.low, one.high, one.pattern)
     return t
 
 
@@ -147,7 +178,7 @@ def _array(one: Drawn) -> Any:
             f"give float32, or import torch first"
         )
     a = np.array(one.array, dtype=one.dtype)
-    bound(a, one.low, one.high)
+    bound(a, one.low, one.high, one.pattern)
     return a
 
 
@@ -182,7 +213,7 @@ def _drawn(name: str, value: Any, keyword: Any, *, asked: bool) -> Drawn:
     fixed = dtype in _FLOATING and asked and not getattr(value, "requires_grad", False)
     return Drawn(
         name, _numbers(value, dtype), dtype=dtype, fixed=fixed, low=low, high=high,
-        keyword=bool(keyword),
+        keyword=bool(keyword), pattern=pattern_of(value),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradproof.adapters import trees
-from gradproof.adapters.describe import bounds_of
+from gradproof.adapters.describe import bounds_of, pattern_of
 from gradproof.errors import UsageError
 from gradproof.space import Leaf, Space, Vector
 
@@ -42,6 +42,7 @@ class Spec:
     order: str = "C"
     scalar: Any = None
     bounds: tuple[float, float] = (-np.inf, np.inf)
+    pattern: str = ""
 
     @classmethod
     def of(cls, thing: Any) -> Spec:
@@ -50,13 +51,19 @@ class Spec:
             return cls((), np.asarray(thing).dtype, scalar=type(thing))
         fortran = thing.flags.f_contiguous and not thing.flags.c_contiguous
         order = "F" if fortran else "C"
-        return cls(thing.shape, thing.dtype, order, bounds=bounds_of(thing))
+        return cls(
+            thing.shape, thing.dtype, order,
+            bounds=bounds_of(thing), pattern=pattern_of(thing),
+        )  # fmt: skip
 
     def leaf(self, path: str) -> Leaf:
         """The leaf of a space that it stands for."""
         precision, is_complex = _precision(self.dtype), self.dtype.kind == "c"
         low, high = self.bounds
-        return Leaf(path, self.shape, precision, is_complex, low=low, high=high)
+        return Leaf(
+            path, self.shape, precision, is_complex,
+            low=low, high=high, pattern=self.pattern,
+        )  # fmt: skip
 
     def in_precision(self, precision: str) -> Spec:
         """The same in another precision."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gradproof.adapters import torch_graph, trees
-from gradproof.adapters.describe import bounds_of
+from gradproof.adapters.describe import bounds_of, pattern_of
 from gradproof.adapters.failures import failure_of, peeled
 from gradproof.adapters.torch_bypass import Calls
 from gradproof.adapters.torch_callee import Callee, is_generator, of_pair, recognise
@@ -211,7 +211,7 @@ class _Draft:
         specs = tuple(Spec.of(t) for _, t in self.varied)
         domain = Space.of(
             [
-                s.leaf(p, *bounds_of(t))
+                s.leaf(p, *bounds_of(t), pattern_of(t))
                 for s, (p, t) in zip(specs, self.varied, strict=True)
             ]
         )

@@ -95,11 +95,14 @@ class Spec:
         sparse = None if self.sparse is None else self.sparse.to(dtype)
         return replace(self, dtype=dtype, sparse=sparse)
 
-    def leaf(self, path: str, low: float = -inf, high: float = inf) -> Leaf:
+    def leaf(
+        self, path: str, low: float = -inf, high: float = inf, pattern: str = ""
+    ) -> Leaf:
         """The leaf of a space that it stands for."""
         return Leaf(
-            path, self.shape, self.precision, self.is_complex, low=low, high=high
-        )
+            path, self.shape, self.precision, self.is_complex,
+            low=low, high=high, pattern=pattern,
+        )  # fmt: skip
 
     def tensor(self, view: Array) -> Tensor:
         """A fresh tensor, without grad, that holds the numbers of ``view``."""
