@@ -43,15 +43,14 @@ class Calls:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """See every Python function that is called, where some may be a forward."""
-        if not self._forwards:
-            yield
+        if not self._forwards or sys.getprofile() is not None:
+            yield  # a profiler that is at work stays: cProfile's cannot be put back
             return
-        before = sys.getprofile()
         sys.setprofile(self._called)
         try:
             yield
         finally:
-            sys.setprofile(before)
+            sys.setprofile(None)
 
     def _called(self, frame: FrameType, event: str, arg: Any) -> None:
         if event == "call" and not self._inside:
