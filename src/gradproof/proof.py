@@ -47,6 +47,7 @@ WHOLE_SECONDS = 2.0  # nor one that would take longer than this, as planned befo
 # A mismatch smaller than this share of the Jacobian may be that of a truncated solver.
 SMALL_MISMATCH = 0.03
 ROUNDS = 3  # of requests from the cards
+THOROUGH_ENTRIES = 1 << 12  # of a block that a card asks for; a larger one goes quickly
 
 # Without resolve=, a PASS must at least have been able to see an error of this size.
 RESOLVE = {"float64": 1e-2, "float32": 5e-2, "float16": 0.25, "bfloat16": 0.5}
@@ -484,7 +485,10 @@ def _block_at(
 ) -> Block:
     oracle = best(rule.primal, x)
     implied, own = gradient.implied_rows(rule, x, rows, run.rng)
-    return gradient.measured(oracle, rows, cols, implied, own, "thorough")
+    if len(cols) * rule.primal.codomain.size <= THOROUGH_ENTRIES:
+        return gradient.measured(oracle, rows, cols, implied, own, "thorough")
+    block = gradient.measured(oracle, rows, cols, implied, own, "quick")
+    return gradient.confirmed(oracle, block)
 
 
 def _concluded(

@@ -59,7 +59,7 @@ def told(slug: str, how: Told) -> Callable[[Look], Match | None]:
             help=how.help,
             new=how.new,
             facts=how.facts,
-            severity=Severity.ERROR if effects else weight,
+            severity=None if effects else weight,  # an effect weighs as its card does
             worst=_worst(look, ways),
         )
 
