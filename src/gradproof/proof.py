@@ -47,7 +47,9 @@ WHOLE_SECONDS = 2.0  # nor one that would take longer than this, as planned befo
 # A mismatch smaller than this share of the Jacobian may be that of a truncated solver.
 SMALL_MISMATCH = 0.03
 ROUNDS = 3  # of requests from the cards
-THOROUGH_ENTRIES = 1 << 12  # of a block that a card asks for; a larger one goes quickly
+# A block that a card asks for is measured thoroughly up to this size. What is wrong is
+# known by then; it is asked for to be named.
+THOROUGH_ENTRIES = 1 << 12
 
 # Without resolve=, a PASS must at least have been able to see an error of this size.
 RESOLVE = {"float64": 1e-2, "float32": 5e-2, "float16": 0.25, "bfloat16": 0.5}
@@ -485,10 +487,9 @@ def _block_at(
 ) -> Block:
     oracle = best(rule.primal, x)
     implied, own = gradient.implied_rows(rule, x, rows, run.rng)
-    if len(cols) * rule.primal.codomain.size <= THOROUGH_ENTRIES:
-        return gradient.measured(oracle, rows, cols, implied, own, "thorough")
-    block = gradient.measured(oracle, rows, cols, implied, own, "quick")
-    return gradient.confirmed(oracle, block)
+    small = len(cols) * rule.primal.codomain.size <= THOROUGH_ENTRIES
+    plan = "thorough" if small and len(cols) <= gradient.CONFIRMED_COLUMNS else "quick"
+    return gradient.measured(oracle, rows, cols, implied, own, plan)
 
 
 def _concluded(
