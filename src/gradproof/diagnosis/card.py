@@ -53,6 +53,7 @@ class Match:
     paths: tuple[str, ...] = ()  # input leaves whose wrong entries this explains
     severity: Severity | None = None  # where it differs from the card's
     quiets: bool = False  # it keeps later layers quiet though it is no error
+    alone: bool = False  # an error that keeps no later layer quiet
     amplify: float = 1.0  # by how much the repair magnifies the rule's own rounding
     worst: Worst | None = None  # where it is not an entry of the first-order gradient
     facts: tuple[str, ...] = ()  # static facts of the source that belong to it

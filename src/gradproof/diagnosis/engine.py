@@ -100,7 +100,7 @@ class _Asking:
         made = finding(one, match, look)
         self.found.append(made)
         self.echoes.update(one.echoes)
-        if made.severity is Severity.ERROR or match.quiets:
+        if match.quiets or (made.severity is Severity.ERROR and not match.alone):
             self.causes.add(look.layer)
 
     def _match(self, one: Card, look: Look) -> Match | None:
