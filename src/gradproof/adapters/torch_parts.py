@@ -75,3 +75,16 @@ def _outline(thing: Any) -> tuple[Any, ...]:
         else (path, type(t).__name__)
         for path, t in trees.walk(thing)
     )
+
+
+def applied(run: Callable[[], Any]) -> tuple[type, ...]:
+    """The custom Functions that ``run`` applies."""
+    found: dict[type, None] = {}
+
+    def on_apply(cls: Any, args: Any, kwargs: Any, original: Callable[..., Any]) -> Any:
+        found.setdefault(cls)
+        return original(*args, **kwargs)
+
+    with watching(on_apply):
+        run()
+    return tuple(found)

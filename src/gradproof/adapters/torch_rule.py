@@ -17,6 +17,7 @@ from gradproof.adapters import (
 from gradproof.adapters.failures import failure_of
 from gradproof.adapters.torch_lift import converted, lifted
 from gradproof.adapters.torch_program import OutputChanged, Program, output_failure
+from gradproof.adapters.torch_source import source_of_custom
 from gradproof.adapters.torch_tensors import Spec, to_tensors, to_vector
 from gradproof.errors import UsageError
 from gradproof.rule import PLAIN, Primal, Reply, Rule, Way, Witness
@@ -239,10 +240,14 @@ class TorchRule(Rule):
         primal = self.forward.converted(precision)
         if primal is None:
             return None
+        classes, custom = self.classes, self.custom
+        if not custom:  # another path may be taken for another dtype
+            classes = _applied(primal)
+            custom = tuple(source_of_custom(cls) for cls in classes)
         other = TorchRule(
             primal, self.source, entry=self.expected_entry, itself=self.itself,
-            bypassed=self.bypassed, classes=self.classes,
-            differentiable=self.differentiable, custom=self.custom,
+            bypassed=self.bypassed, classes=classes,
+            differentiable=self.differentiable, custom=custom,
             scalars=self.scalars, notes=self.notes,
         )  # fmt: skip
         if self._surrogate is not None:
@@ -266,6 +271,16 @@ class TorchRule(Rule):
             self.second_order_note = torch_second.refusal(found)
             return None
         return found
+
+
+def _applied(primal: TorchPrimal) -> tuple[type, ...]:
+    """The Functions that the forward applies at its point, recorded as in training."""
+    with primal.program.state, torch.enable_grad():
+        leaves = [t.requires_grad_() for t in primal.tensors(primal.point)]
+        try:
+            return torch_parts.applied(lambda: primal.program(leaves))
+        except Exception:
+            return ()  # whoever asks the rule will hear of it
 
 
 def pull(

@@ -65,8 +65,8 @@ def other_dtype(
     so that nothing could be blamed on the backward.
     """
     narrow = rule.in_precision(name)
-    if narrow is None:
-        return None
+    if narrow is None or not (rule.custom or narrow.custom):
+        return None  # a framework's own operators are not on trial
     domain, codomain = narrow.primal.domain, narrow.primal.codomain
     x, y = domain.snap(rule.primal.point), codomain.snap(ybar)
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
