@@ -287,7 +287,7 @@ def _settings(run: _Run, truth: Rule | None, found: Compared) -> tuple[Elsewhere
         return ()
     out: list[Elsewhere] = []
     rule = run.rule
-    if rule.custom and all(leaf.precision == "float64" for leaf in run.domain):
+    if all(leaf.precision == "float64" for leaf in run.domain):
         other = settings.other_dtype(rule, "float32", run.ybar, run.rng)
         if other is not None:
             out.append(other)
