@@ -13,9 +13,10 @@ import numpy as np
 from gradproof import adapters, diagnosis
 from gradproof.adapters import signatures
 from gradproof.errors import GradientMismatch, GradproofError, UsageError
+from gradproof.oracles import misfit
 from gradproof.proof import WHOLE_SECONDS, Options, prove
 from gradproof.reports import terminal
-from gradproof.rule import Rule
+from gradproof.rule import Primal, Rule
 from gradproof.samples import Described, Drawn, draw, guess
 from gradproof.verdict import Block, Finding, Limit, Record, Verdict
 
@@ -200,6 +201,7 @@ def check(
         actual, extra = _actual(fn, inputs, kwargs, sizes, seed)
         rule = adapters.adapt(fn, actual, extra, **more)
         record_inputs, notes = (actual, extra), ()
+    _fitting(rule.primal)
     record = prove(rule, options)
     described = adapters.describe_inputs(*record_inputs, fn)
     record = replace(
@@ -209,6 +211,18 @@ def check(
         reproduce=reproduce,
     )
     return Report(record, leaf_inputs=record_inputs)
+
+
+def _fitting(primal: Primal) -> None:
+    """Refuse a point that lies outside the set that was declared."""
+    for leaf in primal.domain:
+        why = misfit(leaf, primal.point[leaf.slice])
+        if why:
+            told = leaf.pattern or f"within {leaf.low:.6g}..{leaf.high:.6g}"
+            raise UsageError(
+                f"{leaf.path} was declared {told}, but {why}; pass values that lie "
+                "in the set, or leave the declaration out"
+            )
 
 
 def _seed(seed: Any) -> int:

@@ -131,6 +131,14 @@ def measured(
     )
 
 
+def some_columns(block: Block, cols: np.ndarray) -> Block:
+    """The part of a block of all columns that lies at ``cols``."""
+    names = ("implied", "value", "bar", "bound", "code", "own", "left", "right")
+    return replace(
+        block, cols=cols, **{name: getattr(block, name)[:, cols] for name in names}
+    )
+
+
 def confirmed(oracle: Differences, block: Block) -> Block:
     """``block`` with its suspicious columns measured again, thoroughly."""
     suspicious = (block.wrong | (block.code != Code.OK)).any(axis=0)

@@ -42,7 +42,9 @@ def overflow(rule: Rule) -> Overflow | None:
     wider: Rule | None = None
     for leaf in primal.domain:
         reach = REACH[leaf.precision]
-        if leaf.is_complex or not leaf.size or leaf.low > -reach or leaf.high < reach:
+        if leaf.pattern or leaf.is_complex or not leaf.size:
+            continue
+        if leaf.low > -reach or leaf.high < reach:
             continue
         for sign in (1.0, -1.0):
             gave = _bad(primal, leaf, sign * reach)

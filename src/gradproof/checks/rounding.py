@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradproof.oracles import settled
 from gradproof.rule import Primal, Rule
 from gradproof.space import Space, Vector
 
@@ -49,7 +50,7 @@ def own_rounding(
 def shake(space: Space, v: Vector, rng: np.random.Generator) -> Vector:
     """``v`` with every entry moved up or down by one number of its precision."""
     sign = np.where(rng.random(space.size) < 0.5, -1.0, 1.0)
-    moved = space.snap(v + sign * space.spacing(v))
+    moved = space.snap(settled(space, v, v + sign * space.spacing(v)))
     inside = (moved >= space.lows()) & (moved <= space.highs())
     return np.where(inside & np.isfinite(v), moved, v)
 

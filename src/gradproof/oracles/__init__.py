@@ -5,5 +5,17 @@ from __future__ import annotations
 from gradproof.oracles.combine import combine
 from gradproof.oracles.differences import Columns, Differences
 from gradproof.oracles.lift import best
+from gradproof.oracles.sets import misfit
+from gradproof.oracles.tangent import Chart, Charted, chart, settled
 
-__all__ = ["Columns", "Differences", "best", "combine"]
+__all__ = [
+    "Chart",
+    "Charted",
+    "Columns",
+    "Differences",
+    "best",
+    "chart",
+    "combine",
+    "misfit",
+    "settled",
+]
