@@ -26,19 +26,32 @@ class _Court:
         self.report: Report | None = None
 
     def judge(self, func: Callable[..., Any], inputs: tuple[Any, ...]) -> bool | None:
-        """True where the gradient is proved, False where refuted, None in between."""
+        """True where the gradient is proved, False where refuted, None in between.
+
+        A rule that is wrong only in its side effects is for ``check`` to accuse.
+        """
         try:
             self.report = check(func, inputs, ways=False)
         except GradproofError:
             return None
-        answers = {Verdict.PASS: True, Verdict.FAIL: False}
-        return answers.get(self.report.verdict)
+        if self.report.verdict is Verdict.FAIL:
+            return False if _first_order(self.report) else None
+        return True if self.report.verdict is Verdict.PASS else None
 
     def explain(self) -> str:
         """The report of a refuted gradient, or nothing."""
         if self.report is None or self.report.verdict is not Verdict.FAIL:
             return ""
         return str(self.report)
+
+
+def _first_order(report: Report) -> bool:
+    """Whether the numbers of the plain gradient are at fault."""
+    evidence = report.record.evidence
+    if evidence is None:
+        return False
+    linearity = evidence.linearity
+    return evidence.wrong or (linearity is not None and bool(linearity.broken()))
 
 
 @functools.wraps(torch_gradcheck.gradcheck)

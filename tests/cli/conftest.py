@@ -10,22 +10,6 @@ import pytest
 
 from gradproof.__main__ import main
 
-SOFTPLUS = """
-    import torch
-
-    class Softplus(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return torch.logaddexp(x, torch.zeros_like(x))
-
-        @staticmethod
-        def backward(ctx, grad_output):
-            (x,) = ctx.saved_tensors
-            return grad_output * torch.sigmoid(x)
-"""
-WRONG = SOFTPLUS.replace("grad_output * torch", "torch").replace("Softplus", "Wrong")
-
 
 @dataclass(frozen=True)
 class Ran:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import SOFTPLUS, WRONG
+from cli_files import SOFTPLUS, WRONG
 
 from gradproof.reports import json as reports_json
 

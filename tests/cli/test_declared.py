@@ -1,7 +1,7 @@
 """Inputs written in the file, and defaults from the nearest pyproject.toml."""
 
 import pytest
-from conftest import SOFTPLUS
+from cli_files import SOFTPLUS, WRONG
 
 from gradproof.commands import declared, targets
 
@@ -131,8 +131,6 @@ def test_defaults_come_from_the_nearest_pyproject(write, run):
 
 
 def test_strict_and_allow_come_from_there_too(write, run):
-    from conftest import WRONG
-
     write(
         "pyproject.toml",
         '[tool.gradproof]\nallow = "dropped-cotangent"\nstrict = true\n',

@@ -1,7 +1,7 @@
 """Bad input: one clear sentence each, exit code 2, nothing changed."""
 
 import pytest
-from conftest import SOFTPLUS
+from cli_files import SOFTPLUS
 
 OPS = (
     SOFTPLUS

@@ -248,7 +248,7 @@ def _look(target: Target, drawn: Sequence[Drawn]) -> bool:
 def _ask(target: Target, drawn: Sequence[Drawn], settings: Settings, given: str) -> Any:
     """The report of one target at inputs that are drawn."""
     inputs, kwargs = adapters.realise(drawn, target.thing)
-    report = api.check(
+    return api.check(
         target.thing,
         inputs,
         kwargs=kwargs,
@@ -259,11 +259,6 @@ def _ask(target: Target, drawn: Sequence[Drawn], settings: Settings, given: str)
         orders=settings.orders,
         reproduce=_command(target, settings, given),
     )
-    errors = {f.slug for f in report.findings if f.severity is Severity.ERROR}
-    reasons = {block.reason for block in report.record.undecided}
-    if errors == {"no-graph"} and "vacuous" in reasons:
-        raise UsageError(words.NOTHING_DEPENDS.format(name=target.name))
-    return report
 
 
 def _command(target: Target, settings: Settings, given: str) -> str:

@@ -31,10 +31,6 @@ NO_BACKWARD = "{name} has no backward of its own, so there is no gradient to che
 ALL_FIXED = (
     "every floating-point input of {name} is fixed, so there is no gradient to check"
 )
-NOTHING_DEPENDS = (
-    "the result of {name} depends on no input, by a graph or by its values, "
-    "so there is no gradient to check"
-)
 NEEDS_INSTANCE = (
     "{name} is a module class that cannot be made without arguments ({said}); "
     "name an instance of it in the file"
