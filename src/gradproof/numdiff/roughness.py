@@ -18,7 +18,7 @@ import numpy as np
 from gradproof.numdiff import thorough
 from gradproof.numdiff.quick import Answer
 from gradproof.numdiff.sampling import Counted, Samples
-from gradproof.numdiff.thorough import Judged
+from gradproof.numdiff.thorough import FINE, TEETH, Judged
 from gradproof.numdiff.types import Array
 from gradproof.verdict import Code
 
@@ -30,8 +30,6 @@ HALVINGS = 14  # of the interval that holds the jump
 VISIBLE = 100.0  # times the noise a jump must be
 STEEPER = 16.0  # than the departure as a whole, if it is a jump
 PERSIST = 3  # the last of them, over which a jump stays what it is
-TEETH = 64.0  # from so many jumps within the reach on, steps are taken for noise
-FINE = 2.0**20  # from so many on, the slope across them is the answer
 ROWS = 8  # steps needed above the jump
 DENSE = 12  # steps above the jump below which those between are taken as well
 COVERED = 0.25  # an answer that covers both slopes may be this uncertain

@@ -9,13 +9,20 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gradproof.numdiff import noise as noise_
+from gradproof.numdiff import noise
 from gradproof.numdiff.types import Array
 from gradproof.space import Vector
 
 Phi: TypeAlias = Callable[[float], Vector]
 
-TABLE = 4  # the noise table has this many values on either side of 0
+# Irregular, so that rounding errors form no pattern; neighbours of 0 in grains.
+WIDE = np.array([-331.0, -230, -141, -59, 0, 83, 167, 262, 347])
+NARROW = np.array([-17.0, -12, -7, -3, 0, 4, 9, 13, 18])
+CLOSE = np.arange(-4.0, 5.0)
+TIED = 0.5  # share of equal neighbours from which a table says nothing
+COARSE = 64.0  # roundings of a value from which on a grid of values is called coarse
+HIDDEN = 4096.0  # times the values (or 1): the largest number cancelled on the way
+FEW = 16.0  # grid spacings that the smallest changes may be
 
 
 class Counted:
@@ -99,23 +106,24 @@ def take(phi: Counted, h: Array, start: Array, unit: float, grain: float) -> Sam
     return Samples(h, start, right, left, _sigma(phi, h, start, unit, grain), unit)
 
 
-def _odd_spacing(h: Array, grain: float) -> float:
-    """An odd multiple of ``grain``: with 2ᵏ, rounding errors would form a ramp."""
+def _neighbours(h: Array, grain: float) -> Array:
+    """Nine irregular multiples of ``grain`` around 0, within a small part of the reach."""
     room = float(h[0]) / (128.0 * grain)
-    multiple = next((p for p in (107, 53, 23, 11, 5, 3) if p <= room), 1)
-    return multiple * grain
+    if room >= 2.0 * WIDE[-1]:
+        return grain * WIDE
+    return grain * (NARROW if room >= 2.0 else CLOSE)
 
 
 def _sigma(phi: Counted, h: Array, start: Array, unit: float, grain: float) -> Array:
-    """Noise near 0: the table's, from one side where the other is not finite."""
-    spacing = _odd_spacing(h, grain)
+    """Noise near 0; from one side where the other is not finite."""
+    t = _neighbours(h, grain)
     sigma = np.full(len(start), np.nan)
-    for first in (-TABLE, 0, -2 * TABLE):
+    for side in (t, t - t[0], t - t[-1]):
         if not np.isfinite(start[~np.isfinite(sigma)]).any():
             break
-        values = [phi(i * spacing) for i in range(first, first + 2 * TABLE + 1)]
         with np.errstate(all="ignore"):
-            found = noise_.table(np.array(values))
+            values = np.array([phi(s) for s in side.tolist()])
+            found = noise.scatter(side, values)
         sigma = np.where(np.isfinite(sigma), sigma, found)
     floor = 0.6 * unit * np.abs(start)
     out: Array = np.fmax(np.where(np.isfinite(sigma), sigma, 0.0), floor)

@@ -21,8 +21,12 @@ from gradproof.verdict import Code
 
 KAPPA = 2.5  # half width of the confidence intervals, in standard errors
 KINKED = 6.0  # a slope jump beyond this many standard errors closes a window
+LEAST = 3  # degrees of freedom of a fit that is believed
 FREEDOM = 6  # degrees of freedom of a fit whose residuals say something of the noise
 LONGEST = 1.25  # what a fit of many degrees of freedom is enlarged by at least
+TEETH = 64.0  # from so many jumps within the reach on, steps are taken for noise
+FINE = 2.0**20  # from so many on, the slope across them is the answer
+COARSE = 2.0**10  # roundings that make a quantum
 CHUNK = 256  # outputs judged together
 
 # How many standard errors, and how much of the change to the next larger window, go
@@ -122,6 +126,7 @@ def _answer(
     seen = np.where(np.isfinite(changes), changes, 0.0).max(axis=0, initial=0.0)
     lost = bound * s.h[0] > np.maximum(np.abs(s.start), seen)
     code[lost & ~(bound <= 0.5 * size)] = Code.NOISE
+    code[_gridded(s, changes, size) & (code == Code.OK)] = Code.NOISE
     code[(apart > sides) & ~(bound <= 0.125 * apart)] = Code.KINK
     code[_torn(s)] = Code.JUMP
     somewhere = np.isfinite(s.right[-1]) | np.isfinite(s.left[-1])
@@ -140,26 +145,42 @@ def _answer(
     return Judged(answer, np.where(window >= 0, s.h[window], 0.0))
 
 
+def _gridded(s: Samples, changes: Array, slope: Array) -> Bools:
+    """Outputs that stand still next to 0 and then move by quanta far above rounding.
+
+    Their derivative is 0 between the quanta and ``slope`` across them. Few quanta within
+    the reach are steps of the function's own, very many are its precision; so are those
+    that cancellation leaves, which are hardly a thousand times the rounding.
+    """
+    n = len(s.h)
+    still = (changes[n - 2 : n] == 0).all(axis=0) | (changes[-2:] == 0).all(axis=0)
+    quantum = np.where(changes > 0, changes, np.inf).min(axis=0)
+    largest = np.abs(s.start) + np.where(np.isfinite(changes), changes, 0).max(axis=0)
+    quanta = 2.0 * s.h[0] * slope / quantum
+    coarse = (quanta >= TEETH) & (quanta < FINE) & (quantum > COARSE * s.unit * largest)
+    return np.asarray(still & coarse)
+
+
 def _limit(s: Samples) -> tuple[Array, Array]:
     """The slope at the smallest step and its error, where slopes converge slowly.
 
     Without noise a function such as x|x| or x^1.5 at 0 fits no polynomial at any step;
-    the change of the slope over the last three steps then bounds the rest.
+    the change of the slope over the last steps, if it shrinks, then bounds the rest.
     """
-    h = s.h[-3:, None]
-    right, left = (s.right[-3:] - s.start) / h, (s.start - s.left[-3:]) / h
+    h = s.h[-4:, None]
+    right, left = (s.right[-4:] - s.start) / h, (s.start - s.left[-4:]) / h
     slopes = np.where(
         np.isfinite(right[-1]) & np.isfinite(left[-1]),
         0.5 * (right + left),
         np.where(np.isfinite(right[-1]), right, left),
     )
-    first: Array = np.abs(slopes[1] - slopes[0])
-    second: Array = np.abs(slopes[2] - slopes[1])
+    first, second, third = np.abs(np.diff(slopes, axis=0))
+    converging = (third > 0) & (third <= 0.7 * second) & (second <= 0.7 * first)
     gap: Array = np.abs(right[-1] - left[-1])
     kink = np.where(np.isfinite(gap), gap, 0.0)
     noise = s.noise(slopes * h + s.start)[-1] / s.h[-1]
-    room = 8.0 * (second + noise) + 2.0 * kink
-    return slopes[-1], np.where(second <= 0.7 * first, room, np.inf)
+    room = 8.0 * (third + noise) + 2.0 * kink
+    return slopes[-1], np.where(converging, room, np.inf)
 
 
 def _some(side: Slope, s: Samples) -> Bools:
@@ -200,7 +221,7 @@ def _both(s: Samples) -> tuple[Slope, Array, Array]:
     variance = variance * factor
     estimate, error = _fits(family, h[0], moved, variance)
     free, hidden = _kink_free(s, ratios, even, variance, factor, valid)
-    slope = _select(h, estimate + middle, error, valid & free)
+    slope = _select(h, estimate + middle, error, family.freedom, valid & free)
     hidden = np.take_along_axis(hidden, np.maximum(slope.window, 0)[None], 0)[0]
     return slope, hidden, s.sigma * np.maximum(1.0, underrated / LONGEST)
 
@@ -241,7 +262,7 @@ def _side(s: Samples, values: Array, t: Array) -> Slope:
     variance = np.concatenate([s.noise(values), s.noise(s.start)[None]]) ** 2
     variance = variance * _underrated(family, data, variance, valid) ** 2
     estimate, error = _fits(family, t[0], data, variance)
-    return _select(s.h, estimate + middle, error, valid)
+    return _select(s.h, estimate + middle, error, family.freedom, valid)
 
 
 def _typical(slopes: Array, valid: Bools) -> Array:
@@ -297,10 +318,13 @@ def _excess(family: stencil.Family, data: Array, variance: Array) -> Array:
     return np.where(freedom >= 1, out * (1.0 + 4.0 / np.maximum(freedom, 1)), np.inf)
 
 
-def _select(h: Array, estimate: Array, error: Array, allowed: Bools) -> Slope:
+def _select(
+    h: Array, estimate: Array, error: Array, freedom: Array, allowed: Bools
+) -> Slope:
     """The order and window of least standard error among those that agree."""
     n = len(h)
     usable = np.isfinite(error) & allowed[:, None, :] & np.isfinite(estimate)
+    usable &= (freedom >= LEAST)[:, :, None]
     low = np.where(usable, estimate - KAPPA * error, -np.inf)
     high = np.where(usable, estimate + KAPPA * error, np.inf)
     low = np.maximum.accumulate(low[::-1], axis=0)[::-1]

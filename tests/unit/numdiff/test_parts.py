@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradproof.numdiff import noise, quick, stencil
+from gradproof.numdiff import noise, quick, sampling, stencil
 from gradproof.numdiff.sampling import Counted, ladder
 
 RATIOS = tuple(ladder(1.0, 2.0**-52).tolist())
@@ -58,6 +58,29 @@ def test_table_measures_noise_and_not_the_function(sigma: float) -> None:
 def test_table_of_a_smooth_function_is_rounding() -> None:
     t = np.arange(9)[:, None] * 1e-6
     assert noise.table(np.exp(t))[0] < 1e-15
+
+
+def test_scatter_measures_rounding_that_a_table_takes_for_a_ramp() -> None:
+    # A sum near 15 minus a constant: values are multiples of 2⁻⁴⁹, and at equal spacing
+    # the multiple grows by 173.98 at each step.
+    def f(t: np.ndarray) -> np.ndarray:
+        return ((-4.784169829877467 + t) * 3.2519978374491334 + 15.5)[:, None]
+
+    grain = np.spacing(4.784)
+    equal = 107 * grain * np.arange(-4.0, 5.0)
+    assert noise.table(f(equal))[0] < 2.0**-53
+    irregular = grain * sampling.WIDE
+    assert 2.0**-52 < noise.scatter(irregular, f(irregular))[0] < 2.0**-49
+
+
+@pytest.mark.parametrize("sigma", [1e-9, 1.0])
+def test_scatter_measures_noise(sigma: float) -> None:
+    rng = np.random.default_rng(3)
+    t = 1e-4 * sampling.WIDE
+    values = np.exp(1e-3 * t)[:, None] + sigma * rng.standard_normal((9, 400))
+    found = noise.scatter(t, values)
+    assert 0.8 * sigma < np.median(found) < 1.25 * sigma
+    assert np.mean((found > sigma / 3) & (found < 3 * sigma)) > 0.95
 
 
 def test_table_says_nan_where_values_are() -> None:
