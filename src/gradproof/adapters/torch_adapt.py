@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from gradproof.adapters import torch_graph, trees
 from gradproof.adapters.describe import bounds_of, pattern_of
@@ -170,6 +171,11 @@ class _Draft:
     def _sort(self, leaves: list[tuple[str, Tensor]]) -> None:
         asked = any(t.requires_grad and can_vary(t) for _, t in leaves)
         for path, t in leaves:
+            if missing := _without_numbers(t):
+                raise UsageError(
+                    f"{path} is {missing}, and a tensor that holds numbers one by one "
+                    "was expected; pass an ordinary tensor of the same values"
+                )
             if not can_vary(t) or (asked and not t.requires_grad):
                 self.slots.append(t)
                 continue
@@ -226,6 +232,13 @@ class _Draft:
             self.parameters, reset=reset,
         )  # fmt: skip
         return program, domain, to_vector(domain, values)
+
+
+def _without_numbers(t: Tensor) -> str:
+    """What ``t`` is, where it has no numbers that could be read or moved; or ""."""
+    if t.device.type == "meta" or isinstance(t, FakeTensor):
+        return "on the meta device" if t.device.type == "meta" else "a fake tensor"
+    return "a nested tensor" if t.is_nested else ""
 
 
 def _nothing_to_vary(

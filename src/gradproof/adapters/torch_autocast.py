@@ -27,9 +27,10 @@ def under_autocast(
 ) -> Grads:
     """Gradients as a training step under autocast gets them: only forward inside it.
 
-    float64 is float32 here, for autocast leaves float64 alone. Where x̄ moves as much when
-    x is rounded to bfloat16 (a relu next to its kink, a sum that cancels), rounding is
-    all there is to see, and the entry is that without autocast.
+    float64 is float32 here, for autocast leaves float64 alone; what float32 itself makes
+    of the question (1e300 is inf there, 1 - 1e-8 is 1) is not held against autocast.
+    Where x̄ moves as much when x is rounded to bfloat16 (a relu next to its kink, a sum
+    that cancels), rounding is all there is to see, and the entry is that without autocast.
 
     Raises:
         NotUnderAutocast: when already the forward raises.
@@ -48,9 +49,23 @@ def under_autocast(
     except Exception as error:
         raise NotUnderAutocast from error
     got = _pull(outs, fresh, cotangents)
-    if not any(_differs(g, p) for g, p in zip(got, plain, strict=True)):
+    if any(_differs(g, p) for g, p in zip(got, plain, strict=True)):
+        got = _unexcused(program, still, cotangents, got, plain)
+    if all(a.dtype is b.dtype for a, b in zip(leaves, still, strict=True)):
         return got
-    return _unexcused(program, still, cotangents, got, plain)
+    exact = _pulled(program, [t.detach() for t in leaves], cotangents)
+    return [_put(g, p, e) for g, p, e in zip(got, plain, exact, strict=True)]
+
+
+def _put(
+    got: Tensor | None, plain: Tensor | None, exact: Tensor | None
+) -> Tensor | None:
+    """``got``, with ``exact`` where it is ``plain`` to a rounding, or float32 fails."""
+    if got is None or plain is None or exact is None:
+        return got
+    room = _UNIT * plain.abs()
+    same = ((got.to(plain.dtype) - plain).abs() <= room) | ~plain.isfinite()
+    return torch.where(same, exact, got.to(exact.dtype))
 
 
 def _device(leaves: Sequence[Tensor]) -> str:

@@ -10,6 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gradproof.errors import UsageError
+
+_BEYOND = 2**1023  # an integer from here on may be no float
+_DEEPEST = 100  # nobody nests arguments deeper, but for a list that contains itself
+
 
 @dataclass(frozen=True)
 class Slot:
@@ -19,9 +24,23 @@ class Slot:
 
 
 def split(
-    thing: Any, path: str, wanted: Callable[[Any], bool], leaves: list[tuple[str, Any]]
+    thing: Any,
+    path: str,
+    wanted: Callable[[Any], bool],
+    leaves: list[tuple[str, Any]],
+    depth: int = 0,
 ) -> Any:
-    """The skeleton of ``thing``; every wanted leaf is appended with its path."""
+    """The skeleton of ``thing``; every wanted leaf is appended with its path.
+
+    Raises:
+        UsageError: where it is nested without end.
+    """
+    if depth > _DEEPEST:
+        raise UsageError(
+            f"the arguments are nested more than {_DEEPEST} deep (does a list or a dict "
+            "contain itself?); pass them flatter"
+        )
+    depth += 1
     if wanted(thing):
         leaves.append((path, thing))
         return Slot(len(leaves) - 1)
@@ -33,7 +52,7 @@ def split(
             else [f"{path}[{i}]" for i in range(len(thing))]
         )
         parts = [
-            split(item, at, wanted, leaves)
+            split(item, at, wanted, leaves, depth)
             for item, at in zip(thing, paths, strict=True)
         ]
         if names:
@@ -41,11 +60,12 @@ def split(
         return tuple(parts)
     if isinstance(thing, list):
         return [
-            split(item, f"{path}[{i}]", wanted, leaves) for i, item in enumerate(thing)
+            split(item, f"{path}[{i}]", wanted, leaves, depth)
+            for i, item in enumerate(thing)
         ]
     if type(thing) is dict:
         return {
-            key: split(item, f"{path}[{key!r}]", wanted, leaves)
+            key: split(item, f"{path}[{key!r}]", wanted, leaves, depth)
             for key, item in thing.items()
         }
     return thing
@@ -116,11 +136,16 @@ def argument_paths(
 
 
 def numbers(leaves: list[tuple[str, Any]]) -> tuple[tuple[str, float], ...]:
-    """The plain numbers among ``leaves``, by path; flags are no numbers."""
+    """The plain numbers among ``leaves``, by path; flags are no numbers.
+
+    An integer beyond every float is left out: no factor could be told by it.
+    """
     return tuple(
         (path, float(item))
         for path, item in leaves
-        if isinstance(item, (int, float)) and not isinstance(item, bool)
+        if isinstance(item, (int, float))
+        and not isinstance(item, bool)
+        and (isinstance(item, float) or abs(item) < _BEYOND)
     )
 
 
