@@ -56,6 +56,7 @@ def test_the_ways_of_a_function_of_one_row():
         "under checkpoint",
         "with batched grad_outputs",
         "under torch.func.vjp",
+        "x edited in place before backward",
         "under vmap",
         "under vmap, batched along the last axis",
         "under autocast",
@@ -207,6 +208,7 @@ def test_what_each_way_is_called_when_it_differs_or_raises():
         ("engine", "accumulates-in-place", "accumulates-in-place", "error"),
         ("engine", "mode-dependent", "unsupported-transform", "note"),
         ("engine", "stale-state", "unsupported-transform", "note"),
+        ("edits", "stale-state", "", "error"),
         ("vmap", "wrong-vmap", "unsupported-transform", "note"),
         ("autocast", "autocast-mismatch", "autocast-mismatch", "warning"),
     }
@@ -386,3 +388,10 @@ def test_a_new_way_is_one_entry(monkeypatch):
 
     monkeypatch.setattr(torch_ways, "_TABLE", (*torch_ways._TABLE, conjugated))
     assert "grad_output conjugated" in names(rule_of(torch.sin, (3,)))
+
+
+def test_of_many_inputs_all_are_edited_at_once():
+    rule = rule_of(lambda *ts: sum(ts), *[(3,)] * 6)
+    assert names(rule, "edits") == ["every input edited in place before backward"]
+    few = rule_of(lambda *ts: sum(ts), *[(3,)] * 5)
+    assert len(names(few, "edits")) == 5

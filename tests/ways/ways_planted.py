@@ -34,6 +34,10 @@ class Right:
     def setup(self, ctx, x, w):
         """After the forward."""
 
+    def saved(self, x, w):
+        """What the forward saves for the backward."""
+        return x, w
+
     def begin(self, ctx):
         """Before the backward reads what was saved."""
 
@@ -65,7 +69,7 @@ def function_of(form):
 
         @staticmethod
         def setup_context(ctx, args, output):
-            ctx.save_for_backward(*args)
+            ctx.save_for_backward(*form.saved(*args))
             ctx.set_materialize_grads(False)
             form.setup(ctx, *args)
 
@@ -260,6 +264,20 @@ class Batched(Right):
         return g is not None and _functorch.is_legacy_batchedtensor(g)
 
 
+class Edited(Right):
+    """Saves what shares memory with an input, and no version counter."""
+
+    def __init__(self, which):
+        super().__init__()
+        self.which = which
+
+    def saved(self, x, w):
+        kept = {"x": x, "w": w}
+        if _memory(kept[self.which]) is not None:
+            kept[self.which] = kept[self.which].data
+        return tuple(kept.values())
+
+
 class Vmap(Right):
     def __init__(self, *in_dims):
         super().__init__()
@@ -305,6 +323,8 @@ FORMS = {
     "under checkpoint": Checkpoint,
     "with batched grad_outputs": Batched,
     "under torch.func.vjp": Func,
+    "x edited in place before backward": lambda: Edited("x"),
+    "w edited in place before backward": lambda: Edited("w"),
     "under vmap": lambda: Vmap(0, 0),
     "under vmap, batched along the last axis": lambda: Vmap(4, 4),
     "under vmap over x alone": lambda: Vmap(0, None),

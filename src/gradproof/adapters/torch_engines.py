@@ -24,11 +24,16 @@ Grads = list[Tensor | None]
 GRAD, BACKWARD, CREATE_GRAPH = "grad", "backward", "create_graph"
 CHECKPOINT, VMAP, AUTOCAST = "checkpoint", "vmap", "autocast"
 FUNC, BATCHED_GRAD, COMPILE = "func", "batched", "compile"
+EDITED = "edited"
 
 # Another point is x in reverse order (what keeps a matrix symmetric and positive, a row
 # of unit length, and a mask not its own), times a factor; then what is less bold, for a
 # function that raises there.
 ELSEWHERE = ((True, 0.875), (True, 1.0), (False, 0.875), (False, 1.125), (False, 1.0))
+
+
+class Refused(Exception):
+    """The question was refused, as it ought to be; says nothing against the rule."""
 
 
 @dataclass(eq=False)
@@ -68,7 +73,8 @@ def through(
 
     Args:
         engine: a name above; ``vmap`` with the axis of each input, as in "vmap 0,-,1"
-            (-: not batched); ``compile`` with a backend, as in "compile aot_eager".
+            (-: not batched); ``compile`` with a backend, as in "compile aot_eager";
+            ``edited`` with the numbers of the inputs that are, as in "edited 0,2".
         program: maps leaves to outputs.
         leaves: fresh leaves of the graph.
         cotangents: one for each output.
@@ -358,6 +364,26 @@ def _gap(got: Grads, want: Grads) -> float:
     return worst
 
 
+def _edited(q: Question) -> Grads:
+    """Other numbers written into inputs between the forward and the backward.
+
+    As an optimiser's step or an activation in place would. The engine raises where a
+    saved tensor was one of them; what is answered all the same must be the answer for
+    the numbers that the forward saw.
+    """
+    outs = q.forward(q.leaves)
+    chosen = [q.leaves[int(i)] for i in q.engine.split(" ")[1].split(",")]
+    with torch.no_grad():
+        for t, other in zip(
+            chosen, elsewhere(chosen, flip=True, scale=0.875), strict=True
+        ):
+            t.copy_(other)
+    try:
+        return pull(outs, q.leaves, q.cotangents)
+    except Exception as error:
+        raise Refused from error
+
+
 def _autocast(q: Question) -> Grads:
     return under_autocast(q.program, q.leaves, q.cotangents)
 
@@ -371,4 +397,5 @@ _ENGINES: dict[str, Callable[[Question], Grads]] = {
     VMAP: _vmap,
     AUTOCAST: _autocast,
     COMPILE: _compile,
+    EDITED: _edited,
 }

@@ -15,6 +15,7 @@ from gradproof.adapters.torch_engines import (
     ELSEWHERE,
     GRAD,
     Grads,
+    Refused,
     elsewhere,
     other_cotangents,
     pull,
@@ -55,7 +56,7 @@ def ask(rule: TorchRule, x: Vector, ybar: Vector, way: Way) -> Reply:
     try:
         with rule.program.state, torch.enable_grad():
             value = asking.answer(x, ybar)
-    except (NotHere, NotUnderAutocast):
+    except (NotHere, NotUnderAutocast, Refused):
         return Reply(None)
     except OutputChanged as error:
         return Reply(None, output_failure(error))

@@ -26,6 +26,7 @@ from gradproof.adapters.torch_engines import (
     CHECKPOINT,
     COMPILE,
     CREATE_GRAPH,
+    EDITED,
     FUNC,
     VMAP,
     through,
@@ -367,6 +368,22 @@ def _engines(s: _Subject) -> Iterator[TorchWay]:
         )
 
 
+def _edits(s: _Subject) -> Iterator[TorchWay]:
+    """An input written on before the backward runs: each of a few inputs, else all."""
+    n = len(s.domain)
+    if any(s.sparse):
+        return
+    rows = [(i,) for i in range(n)] if n <= SUBSETS else [tuple(range(n))]
+    for row in rows:
+        which = s.domain.leaves[row[0]].path if len(row) == 1 else "every input"
+        yield TorchWay(
+            name=f"{which} edited in place before backward",
+            factor="edits",
+            slug="stale-state",
+            presentation=Presentation(engine=f"{EDITED} {','.join(map(str, row))}"),
+        )
+
+
 def _vmap(s: _Subject) -> Iterator[TorchWay]:
     """A batch of calls at once, for the ways in which inputs can be batched."""
     n = len(s.domain)
@@ -430,6 +447,7 @@ _TABLE: tuple[Callable[[_Subject], Iterator[TorchWay]], ...] = (
     _outputs,
     _alias,
     _engines,
+    _edits,
     _vmap,
     _autocast,
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gradproof.diagnosis.card import WAYS, Card
+from gradproof.diagnosis.card import WAYS, Card, Match
+from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.reported import Told, told
 from gradproof.verdict import Severity
 
@@ -15,11 +16,28 @@ _TOLD = Told(
     facts=("outer-state",),
 )
 
+_EDITED = Told(
+    headline="{name} reads what stands in an input when it runs ({ways})",
+    note="an update in place between forward and backward changes the gradient, and "
+    "nothing is raised",
+    help="store tensors with `ctx.save_for_backward`: then PyTorch raises when one of "
+    "them was written on",
+    facts=("ctx-attribute", "outer-state"),
+)
+_CALLED, _WRITTEN = told("stale-state", _TOLD), told("stale-state", _EDITED)
+
+
+def _match(look: Look) -> Match | None:
+    odd = [a for a in look.evidence.asked if not a.agreed and a.slug == "stale-state"]
+    written = bool(odd) and all(a.factor == "edits" for a in odd)
+    return (_WRITTEN if written else _CALLED)(look)
+
+
 CARD = Card(
     "stale-state",
     Severity.ERROR,
     51,
-    told("stale-state", _TOLD),
+    _match,
     layers=(WAYS,),
     echoes=("wrong-vmap", "mode-dependent", "reused-buffer"),
 )
