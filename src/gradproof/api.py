@@ -127,6 +127,7 @@ def check(
     reference: Callable[..., Any] | None = None,
     surrogate: Callable[..., Any] | None = None,
     reset: Callable[[], Any] | None = None,
+    refine: Mapping[str, Sequence[Any]] | None = None,
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
     tolerate: float = 0.0,
@@ -155,6 +156,9 @@ def check(
         reference: a plain implementation of the same function, as one more witness.
         surrogate: the function that the backward is meant to differentiate.
         reset: called before every forward (to clear a warm start or a cache).
+        refine: settings that make the forward more exact, by the name of an argument,
+            from the loosest to the tightest: {"tol": [1e-4, 1e-6, 1e-8]}. A mismatch
+            that shrinks with them is inexactness; one that stays is a mistake.
         sizes: extents of the symbols in described inputs.
         seed: makes the run repeatable to the bit.
         tolerate: relative error that is acceptable.
@@ -202,7 +206,10 @@ def check(
         rule = adapters.adapt(fn, actual, extra, **more)
         record_inputs, notes = (actual, extra), ()
     _fitting(rule.primal)
-    record = prove(rule, options)
+    refined: tuple[adapters.Refined, ...] = ()
+    if refine is not None:
+        refined = adapters.refined(adapters.adapt, fn, *record_inputs, refine, more)
+    record = prove(rule, options, tuple((r.label, r.number, r.rule) for r in refined))
     described = adapters.describe_inputs(*record_inputs, fn)
     record = replace(
         record,

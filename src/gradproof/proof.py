@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from gradproof.checks import (
     history,
     linearity,
     overflow,
+    refining,
     sampled,
     settings,
     stopping,
@@ -95,7 +97,11 @@ class _Run:
         return self.rule.primal.codomain
 
 
-def prove(rule: Rule, options: Options) -> Record:
+# The same rule at settings that make its forward more exact: label, number, rule.
+Refined = tuple[str, float | None, Rule]
+
+
+def prove(rule: Rule, options: Options, refined: tuple[Refined, ...] = ()) -> Record:
     """Ask everything, cheapest first, and conclude."""
     started = time.perf_counter()
     rng = np.random.default_rng([options.seed, 0x9E3779B9])
@@ -126,10 +132,12 @@ def prove(rule: Rule, options: Options) -> Record:
     run = _Run(
         rule, options, rng, x, value, ybar, other, reply.value, own, base.form, 5
     )
-    return _proved(run, base, started)
+    return _proved(run, base, started, refined)
 
 
-def _proved(run: _Run, base: Evidence, started: float) -> Record:
+def _proved(
+    run: _Run, base: Evidence, started: float, refined: tuple[Refined, ...]
+) -> Record:
     rule, options = run.rule, run.options
     wander, wandered = history.history(rule.primal, run.value, _elsewhere(run))
     ulps, share = ways.repeats(rule, run.x, run.ybar, run.got)
@@ -150,7 +158,10 @@ def _proved(run: _Run, base: Evidence, started: float) -> Record:
             f"the result of {rule.source.name} depends on no input, by a graph or by its "
             "values, so there is no gradient to check"
         )
-    found, early = _stopping(run, truth or rule, found)
+    weighed = _refined(run, found, refined)
+    found, early = weighed.found, weighed.elsewhere
+    if not refined:
+        found, early = _stopping(run, truth or rule, found)
     native = _native(run, truth, found)
     moved = None
     if not found.wrong and _vague(run, found):
@@ -167,9 +178,10 @@ def _proved(run: _Run, base: Evidence, started: float) -> Record:
         overflow=_overflow(rule),
     )
     undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
+    undecided = (*weighed.undecided, *undecided)
     if wandered:
         undecided = (_stateful(base.stateful), *undecided)
-    notes = rule.notes
+    notes = (*rule.notes, *weighed.notes)
     if shown is not found:
         notes = (
             *notes,
@@ -251,6 +263,30 @@ def _seconds(call: Callable[[], object]) -> float:
         if taken[0] > 1.0:
             break
     return min(taken)
+
+
+def _refined(
+    run: _Run, found: Compared, refined: tuple[Refined, ...]
+) -> refining.Weighed:
+    """The mismatch at settings that make the forward more exact."""
+    if not refined:
+        return refining.Weighed(found)
+    state = copy.deepcopy(run.rng)
+    settings_ = []
+    for label, number, rule in refined:
+        again = replace(run, rule=rule, rng=copy.deepcopy(state))
+        there = _compare_at(again, _truth_rule(rule) or rule, run.x)
+        settings_.append(refining.Setting(label, number, there))
+    out = refining.weigh(found, settings_)
+    tight, note = refining.tightest(settings_)
+    if out.found.wrong or tight.wrong or out.undecided:
+        return out
+    here, there = (
+        worth.unanswered(c, run.domain, run.codomain)[0] for c in (out.found, tight)
+    )
+    if here and not there:
+        return replace(out, found=tight, notes=(*out.notes, note))
+    return out
 
 
 def _stopping(

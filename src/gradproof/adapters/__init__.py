@@ -15,6 +15,8 @@ from gradproof.adapters.describe import describe_inputs as describe_inputs
 from gradproof.adapters.describe import from_npz as from_npz
 from gradproof.adapters.describe import realise as realise
 from gradproof.adapters.describe import to_npz as to_npz
+from gradproof.adapters.refined import Refined as Refined
+from gradproof.adapters.refined import refined as refined
 from gradproof.adapters.signatures import signature as signature
 from gradproof.errors import UsageError
 from gradproof.rule import Rule

@@ -14,10 +14,19 @@ def _match(look: Look) -> Match | None:
         return None
     return Match(
         f"{look.name} is right up to a truncation of its own ({settings[0].setting})",
-        told(settings),
+        _sizes(look) or told(settings),
         note="a looser tolerance lets this pass",
         help="tighten the solver in the backward as in the forward, or differentiate the steps that were taken",
         worst=numbers(settings[0].evidence),
+    )
+
+
+def _sizes(look: Look) -> tuple[str, ...]:
+    """What each setting of ``refine=`` is off by."""
+    return tuple(
+        f"{e.setting}: {e.note}"
+        for e in look.evidence.elsewhere
+        if e.kind == "refine" and e.note and "off by" in e.note
     )
 
 
