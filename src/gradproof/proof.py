@@ -51,6 +51,7 @@ WHOLE_SECONDS = 2.0  # nor one that would take longer than this, as planned befo
 # A mismatch smaller than this share of the Jacobian may be that of a truncated solver.
 SMALL_MISMATCH = 0.03
 ROUNDS = 3  # of requests from the cards
+PATIENCE = 4  # times the repeats, where something is odd
 # A block that a card asks for is measured thoroughly up to this size. What is wrong is
 # known by then; it is asked for to be named.
 THOROUGH_ENTRIES = 1 << 12
@@ -140,13 +141,12 @@ def _proved(
 ) -> Record:
     rule, options = run.rule, run.options
     wander, wandered = history.history(rule.primal, run.value, _elsewhere(run))
-    ulps, share = ways.repeats(rule, run.x, run.ybar, run.got)
+    again = ways.repeats(rule, run.x, run.ybar, run.got, run.own)
     base = replace(
         base,
         stateful=f"{wandered} outputs changed by up to {wander:.1e} (relative)"
         if wandered
         else "",
-        nondeterministic=ulps if share > 0 else 0.0,
         linearity=linearity.linearity(
             rule, run.x, run.ybar, run.got, run.own, run.other
         ),
@@ -177,6 +177,7 @@ def _proved(
         elsewhere=early + native + _settings(run, truth, found),
         overflow=_overflow(rule),
     )
+    evidence = _repeated(run, evidence, again)
     undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
     undecided = (*weighed.undecided, *undecided)
     if wandered:
@@ -195,6 +196,26 @@ def _proved(
         symmetric=_symmetric(evidence), still=_still(run, found),
         along=constrained.compared(at),
     )  # fmt: skip
+
+
+def _repeated(run: _Run, evidence: Evidence, seen: ways.Spread) -> Evidence:
+    """What repeats told; on suspicion there are more, for a race is seldom lost."""
+    lin = evidence.linearity
+    odd = evidence.wrong or (lin is not None and bool(lin.broken()))
+    odd |= any(
+        not a.agreed and a.failure is None and a.severity is Severity.ERROR
+        for a in evidence.asked
+    )
+    question = (run.rule, run.x, run.ybar, run.got, run.own)
+    if odd and not seen.odd:
+        seen = ways.repeats(*question, patience=PATIENCE)
+    probe = ways.odd_one(*question, seen)
+    return replace(
+        evidence,
+        nondeterministic=seen.units,
+        odd_calls=(seen.odd, seen.calls),
+        probes=(*evidence.probes, *(() if probe is None else (probe,))),
+    )
 
 
 def _must(reply: Reply, size: int) -> Vector:

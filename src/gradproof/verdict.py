@@ -319,6 +319,7 @@ class Evidence:
     nondeterministic: float = (
         0.0  # spread of vjp over repeats, in units of its rounding
     )
+    odd_calls: tuple[int, int] = (0, 0)  # repeats with another answer, of how many
     linearity: Linearity | None = None
     block: Block | None = None  # the (part of the) Jacobian that was compared
     probes: tuple[Probe, ...] = ()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
+
 import numpy as np
 
-from gradproof.checks.rounding import same_answer_slack
+from gradproof.checks.rounding import SAFETY, leaf_scale, same_answer_slack
 from gradproof.rule import PLAIN, Reply, Rule, Way
 from gradproof.space import Vector
-from gradproof.verdict import Asked, Severity
+from gradproof.verdict import Asked, Estimate, Probe, Severity
 
 
 def asked(rule: Rule, x: Vector, ybar: Vector, own: Vector) -> tuple[Asked, ...]:
@@ -101,25 +104,76 @@ def _ask(
     )
 
 
+# A race that spoils one call in twenty is missed by so many repeats once in thirty
+# times; a slow rule is asked for a while only, and three times at least.
+REPEATS, REPEAT_SECONDS, REPEATS_AT_LEAST = 64, 0.05, 3
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How vjp(x, ȳ) varies over repeats."""
+
+    units: float = 0.0  # of the entry's own rounding
+    worst: Vector | None = None  # the answer that was farthest from the first
+    odd: int = 0  # how many answers were not the first to the bit
+    calls: int = 0
+
+
 def repeats(
-    rule: Rule, x: Vector, ybar: Vector, got: Vector, times: int = 3
-) -> tuple[float, float]:
-    """Spread of vjp(x, ȳ) over repeats: (in ulps of the entry, relative to its leaf)."""
+    rule: Rule,
+    x: Vector,
+    ybar: Vector,
+    got: Vector,
+    own: Vector,
+    *,
+    patience: float = 1.0,
+) -> Spread:
+    """How vjp(x, ȳ) varies over repeats; ``patience`` times as many as usual.
+
+    ``own`` is the rounding that ``got`` may carry: what a sum that cancels loses in
+    another order is measured by that, not by the ulp of what is left.
+    """
     spread = np.zeros_like(got)
-    for _ in range(times):
+    worst, farthest, odd, calls = None, 0.0, 0, 0
+    tops = np.maximum(leaf_scale(rule.primal.domain, got), np.finfo(float).tiny)
+    started = time.perf_counter()
+    while calls < REPEATS * patience:
+        spent = time.perf_counter() - started
+        if calls >= REPEATS_AT_LEAST and spent > REPEAT_SECONDS * patience:
+            break
         value = rule.vjp(x, ybar).value
+        calls += 1
         if value is None:
-            return float("inf"), float("inf")
+            return Spread(float("inf"), None, odd + 1, calls)
         with np.errstate(invalid="ignore"):
             gap = np.abs(value - got)
         gap[(value == got) | (np.isnan(value) & np.isnan(got))] = 0.0
+        gap = np.nan_to_num(gap, nan=np.inf)
+        far = float((gap / tops).max(initial=0.0))
+        odd += far > 0
+        if far > farthest:
+            worst, farthest = value, far
         spread = np.fmax(spread, gap)
-    domain = rule.primal.domain
-    ulps = float((spread / domain.spacing(np.nan_to_num(got))).max(initial=0.0))
-    share = 0.0
-    for leaf in domain:
-        top = float(np.abs(np.nan_to_num(got[leaf.slice])).max(initial=0.0))
-        wide = float(spread[leaf.slice].max(initial=0.0))
-        if wide > 0:
-            share = max(share, wide / top if top > 0 else np.inf)
-    return ulps, share
+    unit = np.maximum(rule.primal.domain.spacing(np.nan_to_num(got)), own / SAFETY)
+    return Spread(float((spread / unit).max(initial=0.0)), worst, odd, calls)
+
+
+def odd_one(
+    rule: Rule, x: Vector, ybar: Vector, got: Vector, own: Vector, seen: Spread
+) -> Probe | None:
+    """The farthest answer against the first, where rounding cannot tell them apart.
+
+    One of the two is no derivative then. None where all answers are near each other.
+    """
+    if seen.worst is None:
+        return None
+    expected = Estimate(
+        value=got,
+        bar=own / 4,
+        bound=same_answer_slack(rule.primal.domain, got, own),
+        noise=np.zeros_like(got),
+        code=np.zeros(got.shape, np.int8),
+        method="the same question before",
+    )
+    probe = Probe(x, ybar, seen.worst, expected, own)
+    return probe if probe.wrong.any() else None
