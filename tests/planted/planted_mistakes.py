@@ -12,9 +12,25 @@ Plant = Callable[[Bench], Vjp | None]
 PLANTS: list[tuple[str, str, Plant]] = []
 
 
+# Rules that serve the plants about purpose only: others mean something else on them.
+ON_PURPOSE = ("identity", "round", "sign", "dropout")
+PURPOSES = (
+    "straight-through", "surrogate-gradient", "gradient-reversal", "gradient-scaling",
+    "gradient-clipping", "random-mismatch",
+)  # fmt: skip
+
+
 def plant(slug: str) -> Callable[[Plant], Plant]:
     def add(make: Plant) -> Plant:
-        PLANTS.append((slug, make.__name__, make))
+        def fitting(b: Bench) -> Vjp | None:
+            if (b.case.name in ON_PURPOSE) != (slug in PURPOSES):
+                return None
+            vjp = make(b)
+            # Nothing at all is another mistake, whichever way it came about.
+            empty = vjp is not None and not vjp(b.x, np.ones(b.codomain.size)).any()
+            return None if empty and slug != "stop-gradient" else vjp
+
+        PLANTS.append((slug, make.__name__, fitting))
         return make
 
     return add
@@ -131,7 +147,10 @@ def exchanged(b):
 
                 def vjp(x, y, a=a, c=c):
                     out = b.jac(x).T @ y
-                    out[a.slice], out[c.slice] = out[c.slice].copy(), out[a.slice].copy()
+                    out[a.slice], out[c.slice] = (
+                        out[c.slice].copy(),
+                        out[a.slice].copy(),
+                    )
                     return out
 
                 j = b.jac(b.x)
@@ -166,7 +185,11 @@ def forward_operator(b):
 @plant("transposed-jacobian")
 def matrix_gradient_transposed(b):
     for k, leaf in enumerate(b.domain):
-        if not leaf.is_complex and len(leaf.shape) == 2 and leaf.shape[0] == leaf.shape[1]:
+        if (
+            not leaf.is_complex
+            and len(leaf.shape) == 2
+            and leaf.shape[0] == leaf.shape[1]
+        ):
             return on_leaf(b, k, lambda v, s=leaf.shape: v.reshape(s).T.ravel())
     return None
 
@@ -397,3 +420,332 @@ def through_half(b):
 def _to_bfloat16(v: np.ndarray) -> np.ndarray:
     bits = v.astype(np.float32).view(np.uint32)
     return (bits + 0x8000 & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(float)
+
+
+# --- more of each kind -------------------------------------------------------------------
+
+
+@plant("dropped-cotangent")
+def never_read_for_the_last_input(b):
+    if len(b.domain) < 2 or np.allclose(
+        b.jac(b.x).sum(0)[b.domain.leaves[-1].slice], 0
+    ):
+        return None
+    leaf = b.domain.leaves[-1]
+
+    def vjp(x, y):
+        out = b.jac(x).T @ y
+        out[leaf.slice] = (b.jac(x).T @ np.ones(len(y)))[leaf.slice]
+        return out
+
+    return vjp
+
+
+@plant("dropped-cotangent")
+def one_term_unscaled(b):
+    return lambda x, y: b.jac(x).T @ y + 0.3 * np.abs(b.jac(x)).sum(0)
+
+
+@plant("nonlinear-cotangent")
+def absolute(b):
+    return lambda x, y: b.jac(x).T @ np.abs(y)
+
+
+@plant("nonlinear-cotangent")
+def as_a_flag(b):
+    return lambda x, y: b.jac(x).T @ (y != 0).astype(float)
+
+
+@plant("nonlinear-cotangent")
+def normalised(b):
+    return lambda x, y: b.jac(x).T @ y / max(np.abs(y).sum(), 1e-9)
+
+
+@plant("nonlinear-cotangent")
+def neighbours_multiplied(b):
+    if b.codomain.size < 3:
+        return None
+    return lambda x, y: b.jac(x).T @ (y + 0.2 * y * np.roll(y, 1))
+
+
+@plant("cotangent-read-as-scalar")
+def summed(b):
+    if b.codomain.size < 2 or np.abs(b.jac(b.x).sum(0)).max() < 1e-6:
+        return None
+    return lambda x, y: b.jac(x).T @ np.full(len(y), y.sum())
+
+
+@plant("cotangent-read-as-scalar")
+def last_element_for_the_first_input(b):
+    leaf = b.domain.leaves[0]
+    due = b.jac(b.x).sum(0)[leaf.slice]
+    if b.codomain.size < 2 or len(b.domain) < 2 or np.abs(due).max() < 1e-6:
+        return None
+
+    def vjp(x, y):
+        out = b.jac(x).T @ y
+        out[leaf.slice] = (b.jac(x).T @ np.full(len(y), y[-1]))[leaf.slice]
+        return out
+
+    return vjp
+
+
+def on_rows(b: Bench, change: Callable[[np.ndarray], np.ndarray]) -> Vjp | None:
+    """Change the part of x̄ that belongs to the last rows of the first input."""
+    leaf = b.domain.leaves[0]
+    if not leaf.shape or leaf.shape[0] < 3 or leaf.is_complex:
+        return None
+
+    def inner(v):
+        out = v.reshape(leaf.shape).copy()
+        out[-1] = change(out[-1])
+        return out.ravel()
+
+    return on_leaf(b, 0, inner)
+
+
+@plant("wrong-sign")
+def last_row_negated(b):
+    return on_rows(b, lambda v: -v)
+
+
+@plant("wrong-factor")
+def last_row_halved(b):
+    return on_rows(b, lambda v: 0.5 * v)
+
+
+@plant("wrong-factor")
+def root_of_count(b):
+    n = b.domain.leaves[0].size
+    return (lambda x, y: (b.jac(x).T @ y) * np.sqrt(n)) if n > 2 else None
+
+
+@plant("wrong-factor")
+def bessel(b):
+    n = b.codomain.leaves[0].shape[-1] if b.codomain.leaves[0].shape else 0
+    return (lambda x, y: (b.jac(x).T @ y) * n / (n - 1)) if n > 2 else None
+
+
+@plant("missing-gradient")
+def zeros_for_the_last(b):
+    return on_leaf(b, -1, np.zeros_like) if len(b.domain) > 1 else None
+
+
+@plant("stop-gradient")
+def zeros_for_all(b):
+    return lambda x, y: np.zeros(len(x))
+
+
+@plant("nan-gradient")
+def inf_where_negative(b):
+    leaf = b.domain.leaves[0]
+    if not (b.x[leaf.slice] < 0).any() or leaf.is_complex:
+        return None
+
+    def vjp(x, y):
+        out = b.jac(x).T @ y
+        out[leaf.slice] = np.where(x[leaf.slice] < 0, np.inf, out[leaf.slice])
+        return out
+
+    return vjp
+
+
+def region(b: Bench, cut: Callable[[np.ndarray], None]) -> Vjp | None:
+    for k, leaf in enumerate(b.domain):
+        if leaf.shape and min(leaf.shape) >= 3 and not leaf.is_complex:
+
+            def change(v, leaf=leaf):
+                out = v.reshape(leaf.shape).copy()
+                cut(out)
+                return out.ravel()
+
+            return on_leaf(b, k, change)
+    return None
+
+
+@plant("unwritten-region")
+def last_columns_unwritten(b):
+    def cut(v):
+        v[..., -2:] = 0
+
+    return region(b, cut)
+
+
+@plant("unwritten-region")
+def first_row_unwritten(b):
+    def cut(v):
+        v[0] = 0
+
+    return region(b, cut)
+
+
+@plant("unwritten-region")
+def only_first_row_written(b):
+    def cut(v):
+        v[1:] = 0
+
+    return region(b, cut)
+
+
+@plant("unwritten-region")
+def tail_holds_garbage(b):
+    def cut(v):
+        v[-1:] = b.rng.uniform(-100, 100, v[-1:].shape)
+
+    return region(b, cut)
+
+
+@plant("shifted-index")
+def reversed_order(b):
+    leaf = b.domain.leaves[0]
+    if not leaf.shape or leaf.shape[0] < 3 or leaf.is_complex:
+        return None
+    return on_leaf(b, 0, lambda v: v.reshape(leaf.shape)[::-1].ravel())
+
+
+@plant("shifted-index")
+def late_by_one(b):
+    leaf = b.domain.leaves[0]
+    if not leaf.shape or leaf.shape[0] < 3 or leaf.is_complex:
+        return None
+
+    def late(v):
+        out = np.zeros(leaf.shape)
+        out[1:] = v.reshape(leaf.shape)[:-1]
+        return out.ravel()
+
+    return on_leaf(b, 0, late)
+
+
+@plant("overwritten-accumulation")
+def first_contribution(b):
+    if not b.case.accumulates:
+        return None
+    leaf = next(a for a in b.domain if a.path == b.case.accumulates)
+
+    def vjp(x, y):
+        j = b.jac(x).copy()
+        for c in range(leaf.start, leaf.start + leaf.size):
+            rows = np.flatnonzero(np.abs(j[:, c]) > 1e-9)
+            j[rows[1:], c] = 0
+        return j.T @ y
+
+    return vjp
+
+
+@plant("wrong-at-value")
+def constant_above_zero(b):
+    v = b.x
+    if not b.case.elementwise or (v < 0).sum() < 2 or (v > 0).sum() < 2:
+        return None
+    return lambda x, y: np.where(x > 0, 0.9 * y, b.jac(x).T @ y)
+
+
+@plant("missing-factor")
+def lacks_derivative_of_tanh(b):
+    if not b.case.elementwise:
+        return None
+    return lambda x, y: (b.jac(x).T @ y) / (1 - np.tanh(x) ** 2)
+
+
+@plant("missing-factor")
+def lacks_two_exponentials(b):
+    if not b.case.elementwise:
+        return None
+    return lambda x, y: (b.jac(x).T @ y) * np.exp(x) / x
+
+
+@plant("missing-factor")
+def rows_lack_the_weight(b):
+    if b.case.name not in ("rmsnorm", "layernorm"):
+        return None
+    x_, w_ = b.domain.leaves[:2]
+
+    def vjp(x, y):
+        out = b.jac(x).T @ y
+        scale = np.broadcast_to(x[w_.slice], x_.shape).ravel()
+        out[x_.slice] = (b.jac(x).T @ (y / scale))[x_.slice]
+        return out
+
+    return vjp
+
+
+@plant("missing-term")
+def elementwise_term_lost(b):
+    # The derivative of tanh is so plain that what is left would be the longer formula.
+    if not b.case.elementwise or b.case.name == "tanh":
+        return None
+    return lambda x, y: (b.jac(x).T @ y) - x * np.cos(x) * y
+
+
+@plant("wrong-saved-value")
+def last_row_for_every_row(b):
+    leaf = b.domain.leaves[0]
+    if len(leaf.shape) != 2 or leaf.is_complex or b.case.name == "inverse":
+        return None
+
+    def vjp(x, y):
+        moved = x.copy()
+        rows = x[leaf.slice].reshape(leaf.shape)
+        moved[leaf.slice] = np.broadcast_to(rows[-1:], leaf.shape).ravel()
+        return b.jac(moved).T @ y
+
+    return None if np.allclose(b.jac(b.x), vjp_matrix(vjp, b)) else vjp
+
+
+@plant("wrong-saved-value")
+def another_input(b):
+    leaves = b.domain.leaves
+    if len(leaves) < 2 or leaves[0].shape != leaves[1].shape or leaves[0].is_complex:
+        return None
+
+    def vjp(x, y):
+        moved = x.copy()
+        moved[leaves[0].slice] = x[leaves[1].slice]
+        return b.jac(moved).T @ y
+
+    made = vjp_matrix(vjp, b)
+    same = np.allclose(b.jac(b.x), made, atol=1e-3) or np.abs(made).max() < 1e-9
+    return None if same else vjp
+
+
+@plant("hidden-low-precision")
+def through_single(b):
+    if b.precision != "float64":
+        return None
+    return lambda x, y: (b.jac(x).T @ y).astype(np.float32).astype(float)
+
+
+@plant("random-mismatch")
+def another_mask(b):
+    if b.case.name != "dropout":
+        return None
+    kept = np.roll(np.diag(b.jac(b.x)), 1)
+    return lambda x, y: kept * y
+
+
+@plant("straight-through")
+def passed_through(b):
+    return (lambda x, y: 1.0 * y) if b.case.name in ("round", "sign") else None
+
+
+@plant("surrogate-gradient")
+def smooth_slope(b):
+    if b.case.name not in ("round", "sign"):
+        return None
+    return lambda x, y: y / (1 + 3 * np.abs(x)) ** 2
+
+
+@plant("gradient-reversal")
+def reversed_sign(b):
+    return (lambda x, y: -y) if b.case.name == "identity" else None
+
+
+@plant("gradient-scaling")
+def scaled_down(b):
+    return (lambda x, y: 0.1 * y) if b.case.name == "identity" else None
+
+
+@plant("gradient-clipping")
+def clipped_cotangent(b):
+    return (lambda x, y: np.clip(y, -1, 1)) if b.case.name == "identity" else None

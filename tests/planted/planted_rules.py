@@ -114,6 +114,8 @@ def cases(seed: int) -> list[Case]:
     mask = np.array([1.0, 0, 2, 1, 0, 1, 1.5])
     erf_gelu = np.vectorize(lambda v: 0.5 * v * (1 + _erf(v / np.sqrt(2))))
 
+    drop = (np.arange(16) % 3 != r.integers(3)) * 2.0
+
     def tanh_gelu(x):
         return (0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),)
 
@@ -197,6 +199,10 @@ def cases(seed: int) -> list[Case]:
         Case("clipped", lambda x: (np.clip(x, -1, 1) ** 2 * x.shape[0],),
              {"x": np.sign(n(12)) * r.choice([0.4, 0.7, 1.4, 2.0, 0.2], 12)
               * r.uniform(0.9, 1.1, 12)}, masks="x"),
+        Case("dropout", lambda x: (x * drop,), {"x": n(16)}),
+        Case("identity", lambda x: (x.copy(),), {"x": n(6)}),
+        Case("round", lambda x: (np.round(x),), {"x": np.round(n(6, scale=2)) + 0.2}),
+        Case("sign", lambda x: (np.sign(x),), {"x": away(5)}),
         Case("segment_mean", lambda x: (np.stack([x[:2].mean(0), x[2:].mean(0)]),),
              {"x": n(5, 3)}),
     ]  # fmt: skip

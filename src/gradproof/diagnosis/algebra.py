@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from gradproof.diagnosis.card import Bools
 from gradproof.diagnosis.look import Panel
-from gradproof.space import Matrix
+from gradproof.space import Mask, Matrix
+from gradproof.verdict import Linearity
 
 # A value counts as a signal when it stands this far above its own error: below that, its
 # ratio to anything says nothing.
@@ -93,7 +93,7 @@ def ratio(
         return None
     sign = np.where(w_all < 0, -1.0, 1.0)
     g, w = g_all * sign, np.abs(w_all)
-    weight = 1.0 / np.maximum(b_all + o_all, 1e-300) ** 2
+    weight = 1.0 / np.maximum(b_all + o_all, 1e-150) ** 2
     weight = np.minimum(weight / weight.max(), 1.0)
     lead = float(np.sum(weight * g * w))
     if lead == 0.0:
@@ -129,70 +129,6 @@ def _gather(
     return w, g, b, o
 
 
-def name_constant(
-    found: Ratio,
-    extents: Sequence[tuple[str, int]] = (),
-    scalars: Sequence[tuple[str, float]] = (),
-) -> str | None:
-    """The best-known constant in the interval: "2", or "1/8 (8 = x.shape[0])".
-
-    None when no well-known constant lies in it, or when the interval is so wide that a
-    chance hit would be likely.
-    """
-    width = (found.high - found.low) / max(abs(found.mid), 1e-300)
-    if width > 0.05:
-        return None
-    for text, value in _constants(extents, scalars):
-        if found.holds(value) or abs(value - found.mid) <= 1e-9 * abs(value):
-            return text
-    return None
-
-
-def _constants(
-    extents: Sequence[tuple[str, int]], scalars: Sequence[tuple[str, float]]
-) -> Iterable[tuple[str, float]]:
-    yield from (("-1", -1.0), ("2", 2.0), ("1/2", 0.5), ("-2", -2.0), ("-1/2", -0.5))
-    for name, value in scalars:
-        if value not in (0.0, 1.0, -1.0) and np.isfinite(value):
-            for sign, minus in ((1.0, ""), (-1.0, "-")):
-                yield f"{minus}{name} ({name} = {value:g})", sign * value
-                yield f"{minus}1/{name} ({name} = {value:g})", sign / value
-                yield f"{minus}{name}² ({name} = {value:g})", sign * value * value
-                yield f"{minus}1/{name}² ({name} = {value:g})", sign / value / value
-    for name, n in extents:
-        if n > 2:
-            yield f"1/{n} ({n} = {name})", 1.0 / n
-            yield f"{n} ({n} = {name})", float(n)
-            yield f"-1/{n} ({n} = {name})", -1.0 / n
-            yield f"1/√{n} ({n} = {name})", n**-0.5
-            yield f"√{n} ({n} = {name})", n**0.5
-            yield f"{n - 1}/{n} ({n} = {name})", (n - 1) / n
-            yield f"{n}/{n - 1} ({n} = {name})", n / (n - 1)
-            yield f"1/{n - 1} ({n} = {name})", 1.0 / (n - 1)
-    roots = (("π", np.pi), ("√2", 2**0.5), ("√π", np.pi**0.5), ("e", np.e),
-             ("ln 2", np.log(2)), ("ln 10", np.log(10)), ("√(2π)", (2 * np.pi) ** 0.5),
-             ("π²", np.pi**2), ("2π", 2 * np.pi), ("π/180", np.pi / 180),
-             ("2/√π", 2 / np.pi**0.5), ("√(2/π)", (2 / np.pi) ** 0.5))  # fmt: skip
-    for name, value in roots:
-        yield name, value
-        yield f"1/({name})" if "/" in name or "(" in name else f"1/{name}", 1 / value
-    for numerator, denominator in _small_rationals():
-        value = numerator / denominator
-        yield str(Fraction(numerator, denominator)), value
-        yield "-" + str(Fraction(numerator, denominator)), -value
-    yield "3.14/π", 3.14 / np.pi
-
-
-def _small_rationals() -> list[tuple[int, int]]:
-    out = [
-        (a, b)
-        for a in range(1, 65)
-        for b in range(1, 65)
-        if np.gcd(a, b) == 1 and a != b and a * b <= 64
-    ]
-    return sorted(out, key=lambda q: (q[0] * q[1], q[0]))
-
-
 def rank(matrix: Matrix, error: Matrix | float) -> int:
     """Number of singular values above what entries of that error can make up.
 
@@ -209,3 +145,14 @@ def parallel(a: Matrix, b: Matrix, error: Matrix) -> bool:
     """Whether two rows or arrays are multiples of each other within an error."""
     stacked = np.stack([a.ravel(), b.ravel()])
     return rank(stacked, np.stack([error.ravel(), error.ravel()])) <= 1
+
+
+def affine(lin: Linearity, where: Mask | None = None) -> bool:
+    """Whether vjp(ȳ) − vjp(0) is linear in ȳ (on some coordinates)."""
+    if lin.zero is None or lin.scaled is None or lin.both is None or lin.other is None:
+        return False
+    room = abs(lin.factor) * lin.slack + 1e-9 * np.abs(lin.zero)
+    scaled = np.abs(lin.scaled - lin.zero - lin.factor * (lin.once - lin.zero)) <= room
+    both = np.abs(lin.both + lin.zero - lin.once - lin.other) <= room
+    fine = scaled & both
+    return bool(fine.all() if where is None else fine[where].all())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradproof.diagnosis.algebra import ratio
 from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.spans import applies
 from gradproof.verdict import Elsewhere
 
 
@@ -26,10 +28,20 @@ def detached(look: Look, second: Elsewhere) -> bool:
 
 
 def _composed(look: Look, second: Elsewhere) -> bool:
-    """Whether the backward itself enters a custom gradient."""
+    """Whether the backward itself applies a custom gradient.
+
+    Told by what was entered, by its text, or by its numbers: what was cut off is
+    missing, and cannot come back with another sign or factor.
+    """
     form = look.evidence.form
     nested = second.evidence
     entered = set(form.entered)
     if nested is not None:
         entered |= set(nested.form.entered)
-    return bool(entered - {form.expected_entry})
+        whole = Look.at(nested)
+        found = (
+            ratio(whole.on(whole.wrong_leaves).panels) if whole.wrong_leaves else None
+        )
+        if found is not None and (found.high < 0 or found.low > 1):
+            return True
+    return bool(entered - {form.expected_entry}) or applies(look)

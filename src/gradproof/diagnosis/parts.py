@@ -9,7 +9,7 @@ import numpy as np
 from gradproof.diagnosis.algebra import Ratio, ratio
 from gradproof.diagnosis.card import Bools
 from gradproof.diagnosis.look import Look, Panel
-from gradproof.diagnosis.slices import Named, Sets, call, named
+from gradproof.diagnosis.slices import Named, Sets, call, named, named_within
 from gradproof.space import Leaf, Mask, Matrix
 
 
@@ -45,15 +45,31 @@ def known_columns(look: Look) -> Mask:
     return out
 
 
+def silent_columns(look: Look) -> Mask:
+    """Coordinates where nothing is due and nothing was given."""
+    out = np.ones(look.evidence.domain.size, bool)
+    for p in look.panels:
+        nothing = (np.abs(p.want) <= p.slack) & (np.abs(p.got) <= p.slack)
+        out[p.cols[~nothing.all(axis=0)]] = False
+    return out
+
+
 def elements(leaf: Leaf, coordinates: Mask) -> Sets:
     """A mask over coordinates as one over the elements of a leaf, in its shape."""
     mine = coordinates[leaf.slice].reshape(leaf.view_shape)
     return np.asarray(mine.any(axis=-1)) if leaf.is_complex else mine
 
 
-def name_part(leaf: Leaf, coordinates: Mask) -> Named | None:
-    """The name of the elements of a leaf that are in the mask."""
-    return named(elements(leaf, coordinates))
+def name_part(leaf: Leaf, coordinates: Mask, free: Mask | None = None) -> Named | None:
+    """The name of the elements of a leaf that are in the mask.
+
+    Elements that are ``free`` may be counted in or out (nothing is due there and
+    nothing was given, so that they show nothing).
+    """
+    mask = elements(leaf, coordinates)
+    if free is None:
+        return named(mask)
+    return named_within(mask, mask | elements(leaf, free))
 
 
 def constant_part(look: Look) -> Part | None:
@@ -104,3 +120,16 @@ def cotangents_of(panel: Panel, size: int) -> Matrix:
         return np.asarray(np.eye(size)[panel.rows])
     assert panel.cotangents is not None
     return panel.cotangents
+
+
+def times_cotangent(look: Look) -> tuple[Matrix, ...]:
+    """x̄ ⊙ ȳ for an output of the input's own size, x̄ · ȳ for a scalar output."""
+    m, n = look.evidence.codomain.size, look.evidence.domain.size
+    out = []
+    for panel in look.panels:
+        cotangents = cotangents_of(panel, m)
+        if m == n:
+            out.append(panel.got * cotangents[:, panel.cols])
+        else:
+            out.append(panel.got * cotangents if m == 1 else panel.got)
+    return tuple(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -142,3 +143,30 @@ def shifts(shape: tuple[int, ...], reach: int = 2) -> list[tuple[int, int]]:
     """(axis, step) of small shifts of an array of that shape."""
     steps = [s for s in range(-reach, reach + 1) if s]
     return [(a, s) for a, s in product(range(len(shape)), steps) if shape[a] > abs(s)]
+
+
+def named_within(mask: Sets, most: Sets) -> Named | None:
+    """The name of a set between two: all of ``mask``, and nothing outside ``most``."""
+    for candidate in _between(mask):
+        found = named(candidate) if not (candidate & ~most).any() else None
+        if found is not None:
+            return found
+    return None
+
+
+def _between(mask: Sets) -> Iterator[Sets]:
+    """The set, the box around it, and boxes that reach to an end of the last axes."""
+    yield mask
+    if not mask.ndim or not mask.any():
+        return
+    spans = []
+    for axis in range(mask.ndim):
+        at = np.flatnonzero(mask.any(axis=tuple(set(range(mask.ndim)) - {axis})))
+        low, high = int(at[0]), int(at[-1]) + 1
+        spans.append(
+            [(low, high), (low, mask.shape[axis]), (0, high), (0, mask.shape[axis])]
+        )
+    for choice in sorted(product(range(4), repeat=mask.ndim), key=sum):
+        box = np.zeros(mask.shape, bool)
+        box[tuple(slice(*spans[a][c]) for a, c in enumerate(choice))] = True
+        yield box

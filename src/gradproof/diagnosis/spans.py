@@ -172,3 +172,8 @@ def _backward_words(known: Facts) -> set[str]:
         if n > first + 400:
             break
     return words
+
+
+def applies(look: Look) -> bool:
+    """Whether the text of the backward applies a custom gradient of its own."""
+    return "apply" in _backward_words(_facts(look.evidence.source))

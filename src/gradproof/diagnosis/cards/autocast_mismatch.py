@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gradproof.diagnosis.card import WAYS, Card
+from gradproof.diagnosis.card import WAYS, Card, Match
+from gradproof.diagnosis.elsewhere import failing
+from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.reported import Told, told
 from gradproof.verdict import Severity
 
@@ -13,11 +15,22 @@ _TOLD = Told(
     help="decorate forward with `torch.amp.custom_fwd` and backward with "
     "`torch.amp.custom_bwd`",
 )
+_match = told("autocast-mismatch", _TOLD)
+
+
+def _own(look: Look) -> Match | None:
+    """Unless it is the dtype that autocast casts to, and not autocast, that is wrong."""
+    asked = [a for a in look.evidence.asked if a.slug == CARD.slug and not a.agreed]
+    raised = any(a.failure is not None for a in asked)
+    if failing(look, "dtype") and not raised:
+        return None
+    return _match(look)
+
 
 CARD = Card(
     "autocast-mismatch",
     Severity.ERROR,
     44,
-    told("autocast-mismatch", _TOLD),
+    _own,
     layers=(WAYS,),
 )

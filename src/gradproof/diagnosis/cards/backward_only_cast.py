@@ -23,7 +23,7 @@ def _match(look: Look) -> Match | None:
         if unit(name) <= coarse:
             continue
         narrow = look.evidence.domain.with_precision(name)
-        if all(np.array_equal(narrow.snap(v), v) for v in answers) and _off(look):
+        if all(np.array_equal(narrow.snap(v), v) for v in answers) and _off(look, name):
             return Match(
                 f"{look.name} rounds the gradient to {name}, and the forward changes "
                 "nothing",
@@ -35,10 +35,16 @@ def _match(look: Look) -> Match | None:
     return None
 
 
-def _off(look: Look) -> bool:
+def _off(look: Look, name: str) -> bool:
+    """Whether x̄ is ȳ but for one rounding, and not to the bit."""
     lin = look.linearity
     assert lin is not None
-    return look.evidence.wrong or "additive" in lin.broken()
+    if len(lin.once) != len(lin.cotangent):
+        return False
+    pairs = [(lin.once, lin.cotangent), (lin.other, lin.other_cotangent)]
+    gaps = [(np.abs(x - y), np.abs(y)) for x, y in pairs if x is not None]
+    near = all(np.all(gap <= 2 * unit(name) * size) for gap, size in gaps)
+    return near and any(np.any(gap > 0) for gap, _ in gaps)
 
 
 CARD = Card("backward-only-cast", Severity.ERROR, 55, _match, layers=(COTANGENT, FIRST))

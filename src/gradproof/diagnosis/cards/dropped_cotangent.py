@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradproof.diagnosis.algebra import affine
 from gradproof.diagnosis.card import COTANGENT, Card, Match
 from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.parts import times_cotangent
 from gradproof.diagnosis.words import ORDINARY, gradient_of
-from gradproof.space import Leaf, Matrix
+from gradproof.space import Leaf
 from gradproof.verdict import Linearity, Severity
 
 
@@ -30,13 +32,13 @@ def _match(look: Look) -> Match | None:
             ("vjp(0·ȳ) = vjp(ȳ) = vjp(-4·ȳ), bit for bit; a vjp is linear in ȳ",),
             note=ORDINARY["ones"] + ", where this backward is right",
             help="multiply by the cotangent",
-            repaired=_times(look),
+            repaired=times_cotangent(look),
             agreed="ȳ ⊙ x̄",
             new="{grad} * {old}",
             label="the same x̄ for every ȳ",
             facts=("unread-cotangent",),
         )
-    if not _affine(lin):
+    if not affine(lin):
         return None
     size = float(np.abs(lin.zero).max())
     return Match(
@@ -58,36 +60,6 @@ def _broken_leaves(look: Look, lin: Linearity) -> list[Leaf]:
 
 def _same(a: np.ndarray, b: np.ndarray, where: slice) -> bool:
     return bool(np.array_equal(a[where], b[where]))
-
-
-def _affine(lin: Linearity) -> bool:
-    """Whether vjp(ȳ) − vjp(0) is linear."""
-    assert lin.zero is not None
-    if lin.scaled is None or lin.both is None or lin.other is None:
-        return False
-    room = abs(lin.factor) * lin.slack + 1e-9 * np.abs(lin.zero)
-    scaled = np.abs(lin.scaled - lin.zero - lin.factor * (lin.once - lin.zero))
-    both = np.abs(lin.both + lin.zero - lin.once - lin.other)
-    return bool(np.all(scaled <= room) and np.all(both <= room))
-
-
-def _times(look: Look) -> tuple[Matrix, ...]:
-    """x̄ ⊙ ȳ, for outputs of the input's own shape; or times the one scalar output."""
-    out = []
-    for panel in look.panels:
-        repaired = panel.got.copy()
-        m, n = look.evidence.codomain.size, look.evidence.domain.size
-        if panel.rows is not None:
-            cotangents = np.eye(m)[panel.rows]
-        else:
-            assert panel.cotangents is not None
-            cotangents = panel.cotangents
-        if m == n:
-            repaired = repaired * cotangents[:, panel.cols]
-        elif m == 1:
-            repaired = repaired * cotangents
-        out.append(repaired)
-    return tuple(out)
 
 
 CARD = Card("dropped-cotangent", Severity.ERROR, 100, _match, layers=(COTANGENT,))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from gradproof.diagnosis.algebra import name_constant, ratio
+from gradproof.diagnosis.algebra import ratio
 from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.constants import name_constant
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.purpose import declare, identity
 from gradproof.diagnosis.words import number

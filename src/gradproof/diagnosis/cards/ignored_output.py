@@ -55,10 +55,14 @@ def _only_together(look: Look) -> Match | None:
     if whole.bad.any() or set(lin.broken()) - {"additive"}:
         return None
     for leaf in look.evidence.codomain:
-        kept = np.where(_mask(look, leaf), 0.0, lin.cotangent)
+        kept = lin.cotangent.copy()
+        kept[leaf.slice] = 0.0
         made, error = kept @ whole.want, np.abs(kept) @ whole.bound
+        share = (lin.cotangent - kept) @ whole.want
         room = error + AMPLIFY * lin.slack[whole.cols]
-        if np.all(np.abs(lin.once[whole.cols] - made) <= room):
+        # An output that is empty, or constant, contributes nothing and is not missed.
+        missed = np.abs(share) > 2.0 * room
+        if missed.any() and np.all(np.abs(lin.once[whole.cols] - made) <= room):
             return Match(
                 f"{look.name} ignores the cotangent of the output {leaf.path} when the "
                 "others have one too",
@@ -68,12 +72,6 @@ def _only_together(look: Look) -> Match | None:
                 help="add the contributions of all outputs (no `elif` between them)",
             )  # fmt: skip
     return None
-
-
-def _mask(look: Look, leaf: Leaf) -> np.ndarray:
-    out = np.zeros(look.evidence.codomain.size, bool)
-    out[leaf.slice] = True
-    return out
 
 
 CARD = Card("ignored-output", Severity.ERROR, 92, _match, layers=(COTANGENT, FIRST))

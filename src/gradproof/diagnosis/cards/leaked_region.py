@@ -27,9 +27,8 @@ def _match(look: Look) -> Match | None:
             note="a test at values where that path is active is right",
             help="multiply the path by the condition that the forward takes",
         )
-    if not wrong or not all(zero_want(p)[p.bad].all() for p in look.panels):
-        return None
-    return _region(look)
+    leaks = wrong and all(zero_want(p)[p.bad].all() for p in look.panels)
+    return _region(look) if leaks else None
 
 
 def _idle(look: Look, leaf: Leaf) -> bool:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from gradproof.diagnosis.algebra import planted
 from gradproof.diagnosis.card import Card, Match
-from gradproof.diagnosis.look import Look, Panel
+from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.places import columns, permuted, sources
 from gradproof.diagnosis.slices import shifts
 from gradproof.diagnosis.structure import matching, scattered
-from gradproof.space import Leaf
 from gradproof.verdict import Severity
 
 
@@ -18,11 +15,11 @@ def _match(look: Look) -> Match | None:
         leaf = look.wrong_leaves[0]
         for axis, step in shifts(leaf.shape):
             for wrap in (True, False):
-                src = _sources(leaf, axis, step, wrap=wrap)
-                if _columns(look, src):
+                src = sources(leaf, axis, step, wrap=wrap)
+                if columns(look, src):
                     return _say(look, f"x̄ is {_by(step)} along axis {axis} of {leaf.path}",
                                 leaf.path)  # fmt: skip
-        if _permuted(look):
+        if permuted(look):
             return _say(
                 look, f"the entries of x̄ are permuted in {leaf.path}", leaf.path
             )
@@ -45,46 +42,6 @@ def _say(look: Look, how: str, path: str) -> Match:
         note="sums and norms of the gradient are right, and so are constant inputs",
         help="check the index arithmetic: which output each element of the input feeds",
     )
-
-
-def _sources(leaf: Leaf, axis: int, step: int, *, wrap: bool) -> np.ndarray:
-    """For each coordinate, the one whose gradient stands there; -1 where nothing does."""
-    at = np.arange(leaf.size).reshape(leaf.view_shape)
-    moved = np.roll(at, step, axis)
-    if not wrap:
-        edge = [slice(None)] * at.ndim
-        edge[axis] = slice(None, step) if step > 0 else slice(step, None)
-        moved[tuple(edge)] = -1
-    return moved.ravel()
-
-
-def _columns(look: Look, src: np.ndarray) -> bool:
-    return bool(look.panels) and all(_fits(p, src) for p in look.panels)
-
-
-def _fits(p: Panel, src: np.ndarray) -> bool:
-    if len(p.cols) != len(src):
-        return False
-    gone = src < 0
-    want = np.where(gone, 0.0, p.want[:, src])
-    bound = np.where(gone, 0.0, p.bound[:, src])
-    return bool(planted(p, want, bound, p.ok[:, src] | gone).all())
-
-
-def _permuted(look: Look) -> bool:
-    p = look.block
-    if (
-        p is None
-        or not p.ok.all()
-        or len(p.cols) < 3
-        or len(p.cols) != look.leaves[0].size
-    ):
-        return False
-    found = matching(p.got, p.own, p.want, p.bound)
-    if found is None:
-        return False
-    moved = (found != np.arange(len(found))) & (found >= 0)
-    return bool(moved.sum() >= 2 and moved.sum() >= (found < 0).sum())
 
 
 def _rows(look: Look) -> Match | None:

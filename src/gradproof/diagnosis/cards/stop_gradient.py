@@ -26,4 +26,4 @@ def _match(look: Look) -> Match | None:
     )
 
 
-CARD = Card("stop-gradient", Severity.ERROR, 91, _match)
+CARD = Card("stop-gradient", Severity.ERROR, 96, _match)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from gradproof.diagnosis.algebra import AMPLIFY, zero_got, zero_want
+from gradproof.diagnosis.algebra import affine, zero_got, zero_want
 from gradproof.diagnosis.card import FIRST, PURITY, Card, Match
 from gradproof.diagnosis.look import Look
-from gradproof.diagnosis.parts import name_part, wrong_columns
+from gradproof.diagnosis.parts import name_part, silent_columns, wrong_columns
 from gradproof.diagnosis.slices import call
 from gradproof.diagnosis.words import plural
 from gradproof.verdict import Severity
@@ -22,7 +20,7 @@ def _match(look: Look) -> Match | None:
     wrong = wrong_columns(look)
     if not all(zero_got(p)[:, wrong[p.cols]].all() for p in look.panels):
         return None
-    found = name_part(leaf, wrong)
+    found = name_part(leaf, wrong, silent_columns(look))
     if found is None or found.kind in ("all", "triangle"):
         return None
     count = int(wrong.sum())
@@ -51,8 +49,7 @@ def _garbage(look: Look) -> Match | None:
     rest = look.block.part(None, ~wild[look.block.cols])
     if found is None or found.kind in ("all", "triangle") or rest.bad.any():
         return None
-    changes = bool(np.any(np.ptp(p.got, axis=0) > AMPLIFY * p.own.max(axis=0)))
-    if not (changes or zero_want(p).all()):
+    if affine(lin, wild) and not zero_want(p).all():
         return None
     where = call(leaf.path, found)
     return Match(

@@ -2,54 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numpy as np
-
-from gradproof.diagnosis.algebra import AMPLIFY
 from gradproof.diagnosis.card import Card, Match
-from gradproof.diagnosis.identify import fit
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.requests import BlockAt, Request
-from gradproof.diagnosis.structure import got_support, want_support
-from gradproof.diagnosis.words import joined
-from gradproof.space import Leaf, Vector
-from gradproof.verdict import Block, Code, Severity
-
-
-def _candidates(look: Look) -> Iterator[tuple[str, str, Vector]]:
-    """(key, in words, point) of the places where the backward may have been evaluated."""
-    e = look.evidence
-    for leaf in (a for a in e.domain if not a.is_complex):
-        others: list[tuple[str, Vector]] = [
-            (f"the output {out.path}", look.output_of(out))
-            for out in e.codomain
-            if out.size == leaf.size and not out.is_complex
-        ]
-        others += [
-            (b.path, look.value_of(b))
-            for b in e.domain
-            if b.path != leaf.path and b.shape == leaf.shape and not b.is_complex
-        ]
-        others += _rows(look, leaf)
-        for k, (name, value) in enumerate(others):
-            x = e.point.copy()
-            x[leaf.slice] = value
-            if np.isfinite(x).all() and not np.array_equal(x, e.point):
-                yield f"saved:{leaf.path}:{k}", f"{name} in the place of {leaf.path}", x
-
-
-def _rows(look: Look, leaf: Leaf) -> list[tuple[str, Vector]]:
-    if len(leaf.shape) < 2 or leaf.shape[0] < 2:
-        return []
-    value = look.value_of(leaf).reshape(leaf.shape)
-    return [
-        (
-            f"{leaf.path}[{k}] for every row",
-            np.broadcast_to(value[k], leaf.shape).ravel(),
-        )
-        for k in (0, -1)
-    ]
+from gradproof.diagnosis.saved import another_stage, candidates, same
+from gradproof.verdict import Block, Severity
 
 
 def _wants(look: Look) -> tuple[Request, ...]:
@@ -58,14 +15,14 @@ def _wants(look: Look) -> tuple[Request, ...]:
         return ()
     return tuple(
         BlockAt(key, x, block.rows, block.cols)
-        for key, _, x in list(_candidates(look))[:6]
+        for key, _, x in list(candidates(look))[:6]
     )
 
 
 def _match(look: Look) -> Match | None:
-    for key, words, _ in _candidates(look):
+    for key, words, _ in candidates(look):
         there = look.evidence.answer(key)
-        if isinstance(there, Block) and _same(look, there):
+        if isinstance(there, Block) and same(look, there):
             return Match(
                 f"{look.name} is the gradient at another value: {words}",
                 (f"the Jacobian measured with {words} is what it implies, everywhere",),
@@ -76,55 +33,5 @@ def _match(look: Look) -> Match | None:
     return None
 
 
-def _function(look: Look) -> Match | None:
-    """Every entry given is the same simple function of the one due, or the reverse."""
-    facts = []
-    for _, _, p in look.pairs():
-        if not p.bad.any():
-            continue
-        live = got_support(p) | want_support(p)
-        if live.sum() < 6 or not p.ok.all() or not np.isfinite(p.got).all():
-            return None
-        g, w, e = p.got[live], p.want[live], (p.bound + AMPLIFY * p.own)[live]
-        for name, target, value in (
-            ("expected", w, {"x̄": g}),
-            ("x̄", g, {"expected": w}),
-        ):
-            found = fit(target, e, value, pairs=False)
-            if found is not None and len(np.unique(np.round(g, 9))) >= 4:
-                facts.append(f"{name} = {found.text} in {len(g)} of {len(g)} entries")
-                break
-        else:
-            return None
-    if not facts:
-        return None
-    paths = joined(a.path for a in look.wrong_leaves)
-    return Match(
-        f"{look.name} uses another stage of the same value in the gradient of {paths}",
-        tuple(dict.fromkeys(facts)),
-        note="near 0, where the two stages are nearly equal, this passes",
-        help="use the value that the forward multiplied with: after the activation, not "
-        "before it (or the reverse)",
-        facts=("save",),
-    )
-
-
-def _same(look: Look, there: Block) -> bool:
-    """Whether the rule's answer here is the truth there, in all wrong input leaves."""
-    block = look.evidence.block
-    assert block is not None
-    if there.value.shape != block.implied.shape:
-        return False
-    mine = np.zeros(look.evidence.domain.size, bool)
-    for leaf in look.leaves:
-        mine[leaf.slice] = True
-    cols = mine[block.cols]
-    ok = (there.code == Code.OK)[:, cols]
-    gap = np.abs(block.implied - there.value)[:, cols]
-    room = (there.bound + AMPLIFY * (block.own + there.own))[:, cols]
-    with np.errstate(invalid="ignore"):
-        return bool((gap <= room)[ok].all() and ok.mean() > 0.9)
-
-
-LATER = Card("wrong-saved-value", Severity.ERROR, 46, _function)
+LATER = Card("wrong-saved-value", Severity.ERROR, 46, another_stage)
 CARD = Card("wrong-saved-value", Severity.ERROR, 58, _match, _wants)

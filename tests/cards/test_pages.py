@@ -1,0 +1,100 @@
+"""Each card's page is its documentation and its test: wrong block named, right block not."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gradproof.diagnosis import explain, nearest, slugs, summary
+from gradproof.diagnosis.card import cards
+from gradproof.diagnosis.pages import REASONS
+from gradproof.verdict import Severity, Verdict
+
+torch = pytest.importorskip("torch")
+gradproof = pytest.importorskip("gradproof")
+
+BLOCK = re.compile(r"^```python( no-run)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MISTAKES = sorted({card.slug for card in cards()})
+RUN = [s for s in MISTAKES if "```python\n" in explain(s)]
+
+
+def reports(text: str, monkeypatch) -> list:
+    """What ``check`` said in a block, in order."""
+    seen = []
+    check = gradproof.check
+
+    def noted(*args, **kwargs):
+        seen.append(check(*args, **kwargs))
+        return seen[-1]
+
+    monkeypatch.setattr(gradproof, "check", noted)
+    torch.manual_seed(0)
+    exec(compile(text, "<page>", "exec"), {"__name__": "page"})
+    return seen
+
+
+@pytest.mark.parametrize("slug", RUN)
+def test_the_wrong_block_is_named_and_the_right_one_is_not(slug, monkeypatch):
+    wrong, right = (code for _, code in BLOCK.findall(explain(slug)))
+    (bad,) = reports(wrong, monkeypatch)
+    assert bad.findings, "nothing found in the wrong block"
+    assert bad.findings[0].slug == slug
+    assert slug in str(bad)
+    monkeypatch.undo()
+    (good,) = reports(right, monkeypatch)
+    left = [
+        f for f in good.findings if f.severity is not Severity.NOTE and not f.allowed
+    ]
+    assert left == []
+    assert good.verdict in (
+        {Verdict.PASS} if not good.findings else {Verdict.PASS, Verdict.UNDECIDED}
+    )
+
+
+@pytest.mark.parametrize("slug", sorted(MISTAKES))
+def test_a_page_has_its_four_parts(slug):
+    text = explain(slug)
+    assert text.startswith(f"# {slug}\n")
+    parts = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert parts == ["Why an ordinary test passes it", "Example", "Use instead"]
+    assert len(BLOCK.findall(text)) == 2
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_reason_says_what_would_decide_it(reason):
+    if reason in MISTAKES:
+        return
+    parts = re.findall(r"^## (.*)$", explain(reason), re.MULTILINE)
+    assert parts == ["Why it is not decided", "What would decide it"]
+
+
+def test_slugs_are_the_cards_and_the_reasons():
+    assert set(slugs()) == set(MISTAKES) | set(REASONS)
+
+
+@pytest.mark.parametrize("slug", slugs())
+def test_a_summary_is_a_sentence_without_markup(slug):
+    text = summary(slug)
+    assert len(text) > 20
+    assert not text.startswith("#")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("dropped-cotangent", "dropped-cotangent"),
+        ("droped-cotangent", "dropped-cotangent"),
+        ("Wrong_Sign", "wrong-sign"),
+        ("straight through", "straight-through"),
+        ("nan gradients", "nan-gradient"),
+        ("kinks", "kink"),
+    ],
+)
+def test_nearest_finds_what_was_meant(word, meant):
+    assert nearest(word) == meant
+
+
+def test_an_unknown_slug_has_no_page():
+    with pytest.raises(KeyError):
+        explain("no-such-mistake")
