@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import weakref
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
@@ -81,11 +82,13 @@ class Modules:
 
 
 def _is_state(value: Any) -> bool:
-    """Whether an attribute holds tensors or a flag."""
+    """Whether an attribute holds tensors, references or a flag."""
     if isinstance(value, (Tensor, bool)):
         return True
     if isinstance(value, (list, tuple)):
-        return any(isinstance(item, Tensor) for item in value)
+        # Recurrent modules keep their weights in one list and references to them in
+        # another: both go back, or the weights are taken for unchanged.
+        return any(isinstance(item, (Tensor, weakref.ref)) for item in value)
     return False
 
 
