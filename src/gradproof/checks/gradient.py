@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gradproof.checks.rounding import SAFETY, own_rounding, shake
+from gradproof.checks.rounding import SAFETY, own_rounding, shake, typical
 from gradproof.oracles import Differences
 from gradproof.rule import Rule
-from gradproof.space import Matrix, Vector
+from gradproof.space import Matrix, Vector, unit
 from gradproof.verdict import Block, Code, Direction, Estimate, Probe
 
 # Above this many suspicious columns a sample is confirmed and stands for the rest.
@@ -98,8 +98,8 @@ def implied_rows(
     own = np.empty_like(implied)
     for leaf in domain:
         part = spread[:, leaf.slice]
-        typical = float(np.sqrt(np.mean(part**2))) if part.size else 0.0
-        own[:, leaf.slice] = SAFETY * np.maximum(part, typical)
+        usual = typical(part, implied[:, leaf.slice], unit(leaf.precision))
+        own[:, leaf.slice] = SAFETY * np.maximum(part, usual)
     size = np.where(np.isfinite(implied), np.abs(implied), 0.0)
     coarse = np.maximum(domain.units()[None, :], codomain.units()[rows][:, None])
     return implied, own + SAFETY * coarse * size

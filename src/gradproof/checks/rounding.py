@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gradproof.oracles import settled
 from gradproof.rule import Primal, Rule
-from gradproof.space import Space, Vector
+from gradproof.space import Space, Vector, unit
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
 
 # A vjp is a composition of correctly rounded steps; shaking the inputs by one ulp moves
 # the result by what its conditioning makes of one rounding. Eight such moves cover the
@@ -41,10 +45,29 @@ def own_rounding(
     for leaf in domain:
         part = spread[leaf.slice]
         part = np.where(np.isfinite(part), part, 0.0)
-        typical = float(np.sqrt(np.mean(part**2))) if part.size else 0.0
-        out[leaf.slice] = SAFETY * np.maximum(part, typical)
+        usual = typical(part, got[leaf.slice], unit(leaf.precision))
+        out[leaf.slice] = SAFETY * np.maximum(part, usual)
     magnitude = np.where(np.isfinite(got), np.abs(got), 0.0)
     return out + SAFETY * domain.units() * magnitude
+
+
+def typical(spread: Array, got: Array, unit: float) -> float:
+    """The r.m.s. of ``spread``, the moves of the entries ``got`` of one leaf.
+
+    An entry that moves by more than √unit of the largest took another branch (a relu
+    at 0, a tie). While such entries are the fewer they speak for themselves only, for
+    else one kink would hide every mistake beside it.
+    """
+    size = np.abs(np.where(np.isfinite(got), got, 0.0))
+    top = float(spread.max(initial=0.0))
+    if top == 0.0:
+        return 0.0
+    branched = spread > np.sqrt(unit) * size.max(initial=0.0)
+    live = (spread > 0) | (size > 0)
+    if 2 * int(branched.sum()) > int(live.sum()):
+        branched[...] = False
+    moves = spread[~branched] / top  # scaled, so that no square overflows
+    return top * float(np.sqrt(np.mean(moves**2))) if moves.size else 0.0
 
 
 def shake(space: Space, v: Vector, rng: np.random.Generator) -> Vector:
