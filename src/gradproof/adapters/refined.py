@@ -37,14 +37,16 @@ def refined(
     refine: Any,
     more: Mapping[str, Any],
 ) -> tuple[Refined, ...]:
-    """The rule of ``thing`` at each setting of ``refine``, in its order.
+    """The rule of ``thing`` at each setting of ``refine``, the loosest first.
 
     Args:
         make: ``adapters.adapt``.
         thing: the function under test.
         inputs: its positional arguments.
         kwargs: its keyword arguments.
-        refine: values by the name of an argument; several names go together.
+        refine: values by the name of an argument, from the loosest to the tightest
+            (a list of tolerances or of counts is put in that order); several names go
+            together.
         more: the rest of what ``make`` is to be given.
 
     Raises:
@@ -89,7 +91,20 @@ def _settings(refine: Any) -> list[dict[str, Any]]:
             "arguments go together, one of each"
         )
     count = next(iter(lengths.values()))
-    return [{name: refine[name][k] for name in refine} for k in range(count)]
+    settings = [{name: refine[name][k] for name in refine} for k in range(count)]
+    return _ordered(settings)
+
+
+def _ordered(settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Tolerances and steps fall, counts rise; anything else stays as it was given."""
+    if any(len(setting) != 1 for setting in settings):
+        return settings
+    values = [next(iter(setting.values())) for setting in settings]
+    if all(isinstance(v, float) and 0 < v < 1 for v in values):
+        return sorted(settings, key=lambda s: -float(next(iter(s.values()))))
+    if all(type(v) is int and v > 0 for v in values):
+        return sorted(settings, key=lambda s: int(next(iter(s.values()))))
+    return settings
 
 
 def _number(setting: dict[str, Any]) -> float | None:

@@ -31,6 +31,7 @@ UNCLEAR = (
 )
 MORE = "one more setting at the tight end of refine="
 STAYED = "over refine= the mismatch stays: {sizes}"
+TIGHTEST = "the limits are those at {label}, the tightest setting of refine="
 AT_TIGHTEST = "compared at {label}: at the setting given the forward is too noisy"
 
 
@@ -60,13 +61,12 @@ class Weighed:
     elsewhere: tuple[Elsewhere, ...] = ()
     undecided: tuple[Undecided, ...] = ()
     notes: tuple[str, ...] = ()
+    inexact: bool = False  # a mismatch that shrinks is what limits what could be seen
 
 
 def weigh(found: Compared, settings: list[Setting]) -> Weighed:
     """Judge the mismatch of ``found`` by what became of it at the ``settings``."""
     errors = [_errors(s.found) for s in settings]
-    if float(errors[-1].size) > float(errors[0].size):
-        settings, errors = settings[::-1], errors[::-1]
     told = [OFF.format(size=e.size) for e in errors]
     trend = _trend(settings, errors, found)
     if trend is Trend.NONE:
@@ -79,8 +79,7 @@ def weigh(found: Compared, settings: list[Setting]) -> Weighed:
         sizes = ", ".join(
             f"{e.size:.1e} at {s.label}" for s, e in zip(settings, errors, strict=True)
         )
-        tight = settings[-1].found
-        shown = found if found.wrong else tight
+        shown = found if found.wrong else settings[-1].found
         return Weighed(shown, notes=(STAYED.format(sizes=sizes),))
     if trend is Trend.UNCLEAR:
         detail = UNCLEAR.format(first=errors[0].size, last=errors[-1].size)
@@ -95,7 +94,9 @@ def weigh(found: Compared, settings: list[Setting]) -> Weighed:
         )
         for s, text in zip(settings, told, strict=True)
     )
-    return Weighed(excused(found), elsewhere)
+    tight = settings[-1]
+    note = TIGHTEST.format(label=tight.label)
+    return Weighed(excused(tight.found), elsewhere, notes=(note,), inexact=True)
 
 
 @dataclass(frozen=True, eq=False)
