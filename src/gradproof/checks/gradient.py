@@ -59,7 +59,7 @@ def whole(
     n, m = rule.primal.domain.size, rule.primal.codomain.size
     implied, own = implied_rows(rule, x, np.arange(m), rng)
     block = measured(oracle, np.arange(m), np.arange(n), implied, own, "quick")
-    block = confirmed(oracle, block)
+    block = endless(confirmed(oracle, block))
     got = rule.vjp(x, ybar).value
     if got is None:
         got = np.full(n, np.nan)
@@ -159,6 +159,24 @@ def confirmed(oracle: Differences, block: Block) -> Block:
     for name, array in new.items():
         array[:, order] = getattr(c, name)[block.rows]
     return replace(block, **new, evaluations=block.evaluations + c.evaluations)
+
+
+def endless(block: Block, probe: Probe | None = None) -> Block:
+    """``block`` without an answer for the NaN that an infinite slope makes of 0 · ∞.
+
+    Where the rule says ∞ and no finite derivative could be measured (a square root at
+    0), no cotangent of 0 has a finite answer either: other rows of that column are NaN
+    in any honest rule. ``probe`` may have met the ∞ in a row that the block lacks.
+    """
+    unbounded = (np.isinf(block.implied) & (block.code != Code.OK)).any(axis=0)
+    if probe is not None:
+        far = np.isinf(probe.got) & (probe.expected.code != Code.OK)
+        unbounded |= far[block.cols]
+    nothing = unbounded[None, :] & np.isnan(block.implied)
+    if not nothing.any():
+        return block
+    code = np.where(nothing, np.int8(Code.DOMAIN), block.code)
+    return replace(block, code=code)
 
 
 def _loose(block: Block) -> np.ndarray:

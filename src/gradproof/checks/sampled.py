@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradproof.checks.gradient import Compared, implied_rows, off
+from gradproof.checks.gradient import Compared, endless, implied_rows, off
 from gradproof.checks.rounding import own_rounding, same_answer_slack
 from gradproof.oracles import Differences
 from gradproof.rule import Primal, Reply, Rule
@@ -113,6 +113,11 @@ def along(
     gots = [p.got for p in probes]
     if not known.all():
         gots = [_vjp(rule, p.point, w) for p, w in zip(probes, weights, strict=True)]
+        # At an infinite slope a weight of 0 makes NaN of what is left out.
+        gots = [
+            np.where(np.isinf(p.got) & np.isnan(g), 0.0, g)
+            for p, g in zip(probes, gots, strict=True)
+        ]
     value = np.where(known, e.value, 0.0)
     scales = [float(np.abs(w * value).sum()) for w in weights]
     if plan == "quick":
@@ -327,6 +332,7 @@ def _named(
         method=oracle.method,
         evaluations=c.evaluations,
     )
+    block = endless(block, probe)
     # A witness alone accuses nobody: where the columns clear what it said, it is dropped.
     if not any(off(d) for d in found.directions) and not block.wrong.any():
         measured = np.isin(np.arange(n), cols)
