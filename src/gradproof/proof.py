@@ -15,6 +15,7 @@ from gradproof.checks import (
     history,
     linearity,
     overflow,
+    parts,
     refining,
     sampled,
     settings,
@@ -26,7 +27,7 @@ from gradproof.checks.gradient import Compared
 from gradproof.checks.rounding import own_rounding
 from gradproof.diagnosis import diagnose
 from gradproof.diagnosis import requests as requests_
-from gradproof.errors import UsageError
+from gradproof.errors import GradproofError, UsageError
 from gradproof.oracles import Charted, best, chart, settled
 from gradproof.rule import Reply, Rule
 from gradproof.space import Space, Vector, unit
@@ -51,6 +52,7 @@ WHOLE_SECONDS = 2.0  # nor one that would take longer than this, as planned befo
 # A mismatch smaller than this share of the Jacobian may be that of a truncated solver.
 SMALL_MISMATCH = 0.03
 ROUNDS = 3  # of requests from the cards
+PARTS = 8  # custom gradients inside a callable that are proved alone, at most
 PATIENCE = 4  # times the repeats, where something is odd
 # A block that a card asks for is measured thoroughly up to this size. What is wrong is
 # known by then; it is asked for to be named.
@@ -164,7 +166,7 @@ def _proved(
         found, early = _stopping(run, truth or rule, found)
     native = _native(run, truth, found)
     moved = None
-    if not found.wrong and _vague(run, found):
+    if not found.wrong and not weighed.inexact and _vague(run, found):
         moved = _moved(run, truth or rule)
     shown = moved if moved is not None and moved.wrong else found
     evidence = replace(
@@ -191,10 +193,11 @@ def _proved(
     at = chart(run.domain, run.x)
     notes = (*notes, *constrained.notes(at))
     evidence, findings = _diagnosed(run, evidence, truth)
+    findings = _blamed(run, evidence, findings)
     return _concluded(
         rule, options, evidence, found, findings, started, undecided, left_out, notes,
         symmetric=_symmetric(evidence), still=_still(run, found),
-        along=constrained.compared(at),
+        along=constrained.compared(at), inexact=weighed.inexact,
     )  # fmt: skip
 
 
@@ -302,10 +305,10 @@ def _refined(
     tight, note = refining.tightest(settings_)
     if out.found.wrong or tight.wrong or out.undecided:
         return out
-    here, there = (
+    open_ = [
         worth.unanswered(c, run.domain, run.codomain)[0] for c in (out.found, tight)
-    )
-    if here and not there:
+    ]
+    if open_[0] and not open_[1]:
         return replace(out, found=tight, notes=(*out.notes, note))
     return out
 
@@ -549,6 +552,45 @@ def _diagnosed(
     return evidence, out.findings
 
 
+def _blamed(
+    run: _Run, evidence: Evidence, findings: tuple[Finding, ...]
+) -> tuple[Finding, ...]:
+    """An error of the whole, told as that of the custom gradient inside which errs.
+
+    Each is proved alone, at what it was given there: plainly first where the whole is
+    wrong when asked plainly, then in every way, for it may be given odd cotangents.
+    Where all that err are declared, so is the error that they make of the whole.
+    """
+    if not findings or findings[0].severity is not Severity.ERROR:
+        return findings
+    inside = run.rule.parts()
+    if not inside:
+        return findings
+    linear = evidence.linearity is None or not evidence.linearity.broken()
+    plain = evidence.wrong or not linear
+    records: list[Record] = []
+    for every_way in sorted({not plain and run.options.ways, run.options.ways}):
+        records = [
+            record
+            for part in inside[:PARTS]
+            if (record := _alone(part, replace(run.options, ways=every_way)))
+        ]
+        if parts.guilty(records):
+            break
+    wrong = parts.guilty(records)
+    if not wrong and plain and len(records) == len(inside):
+        wrong = parts.declared(records)
+    return parts.blame(findings, run.rule.source.name, records, wrong)
+
+
+def _alone(part: Rule, options: Options) -> Record | None:
+    """The proof of a part; None where nothing can be seen of it alone."""
+    try:
+        return prove(part, options)
+    except GradproofError:
+        return None
+
+
 def _answer(
     run: _Run, rule: Rule, evidence: Evidence, request: requests_.Request
 ) -> Block | Probe | Vector | None:
@@ -605,12 +647,16 @@ def _concluded(
     symmetric: str = "",
     still: bool = False,
     along: str = "",
+    inexact: bool = False,
 ) -> Record:
     """Verdict, limits and what was not asked."""
     if found is None:
         findings = diagnose(evidence).findings
     findings = tuple(
-        replace(f, allowed=f.slug in options.allow or f.slug in rule.source.allow)
+        replace(
+            f,
+            allowed=f.allowed or f.slug in options.allow or f.slug in rule.source.allow,
+        )
         for f in findings
     )
     if symmetric:
@@ -620,7 +666,7 @@ def _concluded(
         undecided = (*undecided, _VACUOUS)
     errors = [f for f in findings if f.severity == Severity.ERROR and not f.allowed]
     limits = _limits(found, evidence)
-    if not undecided and not errors:
+    if not undecided and not errors and not (inexact and options.resolve is None):
         undecided = _too_coarse(options, evidence, limits)
     allowed = set(options.allow) | set(rule.source.allow)
     undecided = tuple(u for u in undecided if u.reason not in allowed)
