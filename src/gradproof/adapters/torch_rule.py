@@ -20,7 +20,7 @@ from gradproof.adapters.torch_program import OutputChanged, Program, output_fail
 from gradproof.adapters.torch_source import source_of_custom
 from gradproof.adapters.torch_tensors import Spec, to_tensors, to_vector
 from gradproof.errors import UsageError
-from gradproof.rule import PLAIN, Primal, Reply, Rule, Way, Witness
+from gradproof.rule import PLAIN, Primal, Reference, Reply, Rule, Way, Witness
 from gradproof.space import Space, Vector
 from gradproof.verdict import Failure, Source
 
@@ -214,14 +214,20 @@ class TorchRule(Rule):
             self._witnesses = tuple(w for w in found if w is not None)
         return self._witnesses
 
+    def reference(self) -> Reference | None:
+        """The plain implementation that was given, with its own gradients."""
+        if self._reference is None:
+            return None
+        return torch_witness.plain(self, *self._reference)
+
     def parts(self) -> tuple[TorchRule, ...]:
         """Each custom gradient inside, as a rule at what it was given at the point.
 
-        Empty where the rule is such a gradient itself.
+        Empty where the rule is such a gradient itself, or is held against a surrogate.
         """
         from gradproof.adapters import torch_adapt  # which makes rules, and so this one
 
-        if self.source.kind == "pair" or self.itself:
+        if self.source.kind == "pair" or self.itself or self._surrogate is not None:
             return ()
         with self.program.state, torch.enable_grad():
             seen = torch_parts.sightings(
