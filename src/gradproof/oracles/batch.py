@@ -25,6 +25,7 @@ def quick_columns(
     cols: np.ndarray,
     reach: Vector,
     unit: float,
+    noise: Vector,
 ) -> Answer:
     """Answers of shape (len(cols), m): row k is the derivative in coordinate cols[k].
 
@@ -36,10 +37,13 @@ def quick_columns(
         cols: coordinates.
         reach: the largest sensible displacement of each.
         unit: unit roundoff of the values.
+        noise: the least noise that each output may have, shape (m,).
     """
     most = max(1, BATCH // max(1, 4 * len(start)))
     parts = [
-        _Batch(ask, domain, x, start, cols[i : i + most], reach[i : i + most], unit)
+        _Batch(
+            ask, domain, x, start, cols[i : i + most], reach[i : i + most], unit, noise
+        )
         for i in range(0, max(1, len(cols)), most)
     ]
     return quick.joined([part.answer() for part in parts])
@@ -57,9 +61,10 @@ class _Batch:
         cols: np.ndarray,
         reach: Vector,
         unit: float,
+        noise: Vector,
     ) -> None:
         self.ask, self.domain, self.x, self.start = ask, domain, x, start
-        self.cols, self.reach, self.unit = cols, reach, unit
+        self.cols, self.reach, self.unit, self.noise = cols, reach, unit, noise
         spacing = domain.spacing(x)[cols]
         self.least, self.grain = 2.0 * spacing, spacing[:, None]
         self.low, self.high = domain.lows()[cols], domain.highs()[cols]
@@ -102,9 +107,15 @@ class _Batch:
             moved[i] = self._values(factor * h, which, values[i])
         a, b, c, d = moved[:, :, None]
         f1, g1, f2, g2 = values
-        return quick.central(
-            (a, b, c, d), (f1, g1, f2, g2), self.start, self.unit, self.grain
-        ), values
+        answer = quick.central(
+            (a, b, c, d),
+            (f1, g1, f2, g2),
+            self.start,
+            self.unit,
+            self.grain,
+            self.noise,
+        )
+        return answer, values
 
     def _values(self, step: Vector, which: Bools, out: Array) -> Vector:
         """Ask at each column displaced; returns by how much it really was."""

@@ -19,6 +19,7 @@ RELATIVE = 2.0**-30
 # And by so many roundings of the largest output of the same leaf, over the coordinate's
 # size: small outputs are often differences of large ones.
 ROUNDINGS = 4.0
+SHARED = 2.0**-4  # of the rounding of the largest, the least noise of every output
 REACH = 4.0  # the largest step, in units of a coordinate's scale
 
 
@@ -95,8 +96,9 @@ class Differences:
         before = self.evaluations
         reach = REACH * self._scales[cols]
         first = quick_columns(
-            self.ask, self.primal.domain, self.point, self.value, cols, reach, self.unit
-        )
+            self.ask, self.primal.domain, self.point, self.value, cols, reach, self.unit,
+            self._noise(),
+        )  # fmt: skip
         noise = first.noise.max(axis=0, initial=0.0)
         out = Columns(
             first.value.T, first.bar.T, first.bound.T, first.code.T,
@@ -110,6 +112,10 @@ class Differences:
             room = self._room(out.value, self._scales[cols])
             out = replace(out, bound=out.bound + room, bar=out.bar + 0.25 * room)
         return replace(out, evaluations=self.evaluations - before)
+
+    def _noise(self) -> Vector:
+        """Small outputs are often differences of large ones, and as noisy as these."""
+        return SHARED * self.unit * self._largest
 
     def _room(self, value: Array, size: Vector) -> Array:
         """What no difference of values (m, k) can be sharper than; t of size (k,)."""
@@ -166,6 +172,7 @@ class Differences:
             high=high,
             plan="quick" if plan == "quick" else "thorough",
             start=self.value,
+            noise=self._noise() if len(self.value) >= quick.MANY else None,
         )
         room = self._room(out.value[:, None], ratio[[ratio.argmin()]])[:, 0]
         return replace(

@@ -36,6 +36,7 @@ def test_value_is_within_bound(case: Case) -> None:
         ("linear", 1e-14),
         ("linear, tiny", 1e-14),
         ("linear, huge", 1e-14),
+        ("linear, cancelled", 1e-13),
         ("exp -x/1e6", 1e-8),
         ("exp 20 x", 1e-10),
         ("exp 300 x", 1e-6),

@@ -113,6 +113,10 @@ SMOOTH = (
     Case("linear", lambda x: 3.3 * x, 3.3),
     Case("linear, tiny", lambda x: 3e-13 * x, 3e-13),
     Case("linear, huge", lambda x: 3e8 * x, 3e8),
+    Case(
+        "linear, cancelled", lambda x: x * 3.2519978374491334 + 15.5,
+        3.2519978374491334, x=-4.784169829877467, reach=4,
+    ),
     Case("1 + 1e-8 x", lambda x: 1 + 1e-8 * x, 1e-8),
     Case("1e9 + 1e-9 x", lambda x: 1e9 + 1e-9 * x, 1e-9),
     Case("1e9 + sin x", lambda x: 1e9 + math.sin(x), math.cos(1)),
