@@ -157,6 +157,7 @@ class Direction:
     bound: float
     scale: float  # sum |ȳ_i (Ju)_i|-like size that a relative limit refers to
     code: Code = Code.OK
+    left_out: int = 0  # outputs without a derivative along the tangent
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +332,9 @@ class Evidence:
         None  # forward: (x, true value, what it gave)
     )
     answers: tuple[tuple[str, Any], ...] = ()  # replies to Requests, by their key
-    curves: tuple[Curve, ...] = ()  # of the worst entry, or of the first where all agree
+    curves: tuple[
+        Curve, ...
+    ] = ()  # of the worst entry, or of the first where all agree
     facts: tuple[
         tuple[str, int, str], ...
     ] = ()  # static facts of the source: (fact, line, text)

@@ -22,6 +22,8 @@ DENSE_TANGENTS = 2
 ALONE = 8  # leaves that get a direction of their own
 NAMED_COLUMNS = 24  # columns measured one by one once something is wrong
 NAMED_ROWS = 96
+MOSTLY = 0.75  # of the outputs must be sharp for the others to be left out
+DOUBTFUL = 1 << 12  # outputs that are measured thoroughly, at most
 FEW_OUTPUTS = 1 << 14  # above which fewer columns are measured
 
 
@@ -107,7 +109,9 @@ def along(
     <ȳ, f> themselves, so that its cost does not grow with the outputs.
     """
     e = oracle.direction(u, "quick")
-    known = (e.code == Code.OK) & np.isfinite(e.value)
+    known = ~_doubtful(e)
+    if known.mean() < MOSTLY:  # noise, rather than a kink here and there
+        known = (e.code == Code.OK) & np.isfinite(e.value)
     code = Code.OK if known.any() else Code(int(e.code.max(initial=0)))
     weights = [np.where(known, p.cotangent, 0.0) for p in probes]
     gots = [p.got for p in probes]
@@ -147,6 +151,7 @@ def along(
                 bound=bounds[k] + min(share, rounding),
                 scale=scales[k],
                 code=code,
+                left_out=int((~known).sum()),
             )
         )
     return out
@@ -235,8 +240,7 @@ def _diagonal(
         u = np.zeros(n)
         u[leaf.slice] = oracle.scales()[leaf.slice]
         e = oracle.direction(u, "quick")
-        if (e.code != Code.OK).any():
-            e = oracle.direction(u, "thorough")
+        e = _closer(oracle, u, e)
         step = u[leaf.slice]
         total, wide, widest = (
             np.zeros(leaf.size),
@@ -259,6 +263,30 @@ def _diagonal(
     return Estimate(
         value, bar, bound, np.zeros(n), code, left=left, right=right, method=oracle.method
     )  # fmt: skip
+
+
+def _doubtful(e: Estimate) -> Mask:
+    """Outputs without a derivative, or with a bound that would hide a part in 1000."""
+    size = np.abs(np.nan_to_num(e.value))
+    typical = float(np.median(size[size > 0])) if (size > 0).any() else 0.0
+    with np.errstate(invalid="ignore"):
+        loose: Mask = ~(e.bound <= 1e-3 * np.maximum(size, typical))
+    out: Mask = loose | (e.code != Code.OK) | ~np.isfinite(e.value)
+    return out
+
+
+def _closer(oracle: Differences, u: Vector, e: Estimate) -> Estimate:
+    """``e`` with its doubtful outputs measured thoroughly, where they are few."""
+    rows = np.flatnonzero(_doubtful(e))
+    if not 0 < len(rows) <= DOUBTFUL:
+        return e
+    part = Differences(_Rows(oracle.primal, rows), oracle.point)
+    t = part.direction(u, "thorough")
+    oracle.evaluations += part.evaluations
+    value, bar, bound = e.value.copy(), e.bar.copy(), e.bound.copy()
+    code = e.code.copy()
+    value[rows], bar[rows], bound[rows], code[rows] = t.value, t.bar, t.bound, t.code
+    return replace(e, value=value, bar=bar, bound=bound, code=code)
 
 
 def _witnessed(

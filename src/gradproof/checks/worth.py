@@ -99,6 +99,9 @@ def _unanswered_probes(
             )
         else:
             left_out.append(f"some outputs left out along directions ({reason})")
+    away = max((d.left_out for d in found.directions), default=0)
+    if away:
+        left_out.append(f"up to {away} outputs along each direction")
     for probe in found.probes[:1]:
         code = probe.expected.code
         odd = (code != Code.OK) & (code != Code.UNMEASURED)

@@ -94,7 +94,8 @@ def _central(
     big = np.fmax(np.abs(right), np.abs(left))
     floor = unit * np.fmax(np.fmax(_finite(f2), _finite(g2)), np.abs(start))
     floor = floor + 0.5 * grain * _finite(big)
-    excess = _pooled(gap * h / 4.2, floor)  # √70 / 2 = 4.2
+    moved = (f1 != start) | (g1 != start)
+    excess = _pooled(gap * h / 4.2, floor, moved)  # √70 / 2 = 4.2
     sigma = floor * excess
     if noise is not None:
         sigma = np.fmax(sigma, noise)
@@ -145,10 +146,14 @@ def _finite(v: Array) -> Array:
     return np.where(np.isfinite(v), np.abs(v), 0.0)
 
 
-def _pooled(sampled: Array, floor: Array) -> float:
-    """Noise over its floor, from the fourth differences of all entries together."""
+def _pooled(sampled: Array, floor: Array, moved: Bools) -> float:
+    """Noise over its floor, from the fourth differences of all entries that moved.
+
+    One of exactly 0 counts too: where most are (a ReLU off its kinks), the few that are
+    not say nothing of the others.
+    """
     floor = np.broadcast_to(floor, np.shape(sampled))
-    known = (floor > TINY) & np.isfinite(floor) & np.isfinite(sampled) & (sampled > 0)
+    known = (floor > TINY) & np.isfinite(floor) & np.isfinite(sampled) & moved
     if not known.any():
         return 1.0
     return 1.0 + float(np.median(sampled[known] / floor[known])) / 0.67
