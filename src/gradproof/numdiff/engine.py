@@ -86,6 +86,9 @@ def _quick(
         found = lost & np.isfinite(finer).all(axis=0)
         answer = quick.merged(answer, again, found)
         values = np.where(found, finer, values)
+    if room >= 2 * h:
+        unknown = ~np.isfinite(values).all(axis=0)
+        answer = quick.withdrawn(answer, np.asarray(unknown))
     if answer.excess > quick.NOISY:
         if noise is None and zero.size < quick.MANY:
             noise = few.noise(h)

@@ -212,3 +212,18 @@ def joined(parts: list[Answer]) -> Answer:
         n: np.concatenate([getattr(p, n) for p in parts]) for n in FIELDS
     }
     return replace(parts[0], **fields)
+
+
+def withdrawn(answer: Answer, which: Bools) -> Answer:
+    """``answer`` without the entries ``which``, of which one side is not finite.
+
+    How near the edge is, nobody knows; a slope from the other side may belong to a
+    singularity that lies between the point and the step.
+    """
+    return replace(
+        answer,
+        value=np.where(which, np.nan, answer.value),
+        bar=np.where(which, np.inf, answer.bar),
+        bound=np.where(which, np.inf, answer.bound),
+        code=np.where(which, np.int8(Code.DOMAIN), answer.code),
+    )

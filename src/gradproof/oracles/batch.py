@@ -87,6 +87,8 @@ class _Batch:
             found = lost & np.isfinite(finer).all(axis=0)
             out = quick.merged(out, new, found)
             values = np.where(found, finer, values)
+        unknown = ~np.isfinite(values).all(axis=0) & (room >= 2 * h)[:, None]
+        out = quick.withdrawn(out, unknown)
         wide = self.reach * quick.step_ratio(self.unit * out.excess)
         many = out.value.size >= quick.MANY
         if many and out.excess > quick.NOISY and (wide > 2 * h).any():
