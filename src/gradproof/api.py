@@ -12,6 +12,7 @@ import numpy as np
 
 from gradproof import adapters, diagnosis
 from gradproof.adapters import signatures
+from gradproof.adapters.versions import versions
 from gradproof.errors import GradientMismatch, GradproofError, UsageError
 from gradproof.oracles import misfit
 from gradproof.proof import WHOLE_SECONDS, Options, prove
@@ -216,6 +217,7 @@ def check(
         inputs=described,
         notes=(*notes, *record.notes),
         reproduce=reproduce,
+        provenance=versions(),
     )
     return Report(record, leaf_inputs=record_inputs)
 

@@ -16,6 +16,7 @@ from gradproof.checks import (
     linearity,
     overflow,
     parts,
+    plain,
     refining,
     sampled,
     settings,
@@ -30,7 +31,7 @@ from gradproof.diagnosis import requests as requests_
 from gradproof.errors import GradproofError, UsageError
 from gradproof.oracles import Charted, best, chart, settled
 from gradproof.rule import Reply, Rule
-from gradproof.space import Space, Vector, unit
+from gradproof.space import Matrix, Space, Vector, unit
 from gradproof.verdict import (
     Asked,
     Block,
@@ -164,7 +165,9 @@ def _proved(
     found, early = weighed.found, weighed.elsewhere
     if not refined:
         found, early = _stopping(run, truth or rule, found)
-    native = _native(run, truth, found)
+    heard = plain.hear(rule, truth, found, run.x, run.ybar, run.rng)
+    found = heard.found
+    native = _native(run, truth, found, heard.yard) + heard.elsewhere
     moved = None
     if not found.wrong and not weighed.inexact and _vague(run, found):
         moved = _moved(run, truth or rule)
@@ -181,10 +184,10 @@ def _proved(
     )
     evidence = _repeated(run, evidence, again)
     undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
-    undecided = (*weighed.undecided, *undecided)
+    undecided = (*weighed.undecided, *heard.undecided, *undecided)
     if wandered:
         undecided = (_stateful(base.stateful), *undecided)
-    notes = (*rule.notes, *weighed.notes)
+    notes = (*rule.notes, *_ours(rule), *weighed.notes, *heard.notes)
     if shown is not found:
         notes = (
             *notes,
@@ -193,12 +196,24 @@ def _proved(
     at = chart(run.domain, run.x)
     notes = (*notes, *constrained.notes(at))
     evidence, findings = _diagnosed(run, evidence, truth)
+    if any(f.severity is Severity.ERROR for f in findings):
+        finer = _last_digits(run, found, evidence, truth)
+        evidence, findings = finer or (evidence, findings)
     findings = _blamed(run, evidence, findings)
     return _concluded(
         rule, options, evidence, found, findings, started, undecided, left_out, notes,
         symmetric=_symmetric(evidence), still=_still(run, found),
         along=constrained.compared(at), inexact=weighed.inexact,
     )  # fmt: skip
+
+
+def _ours(rule: Rule) -> tuple[str, ...]:
+    """That what was checked is not the user's, where it is not."""
+    if rule.custom or rule.source.kind not in ("function", "module"):
+        return ()
+    return (
+        f"{rule.source.name} applies no custom gradient; autograd's own was checked",
+    )
 
 
 def _repeated(run: _Run, evidence: Evidence, seen: ways.Spread) -> Evidence:
@@ -331,26 +346,60 @@ def _stopping(
     primal = rule.primal if at is None else Charted(rule.primal, at)
     steps = scales if at is None else best(primal).scales()
     jumps = stopping.stopping(primal, steps, run.rng)
-    share = stopping.ITERATIONS * jumps[:, None] / scales[None, :]
-    wider = replace(found, block=replace(b, own=b.own + share))
-    if wider.block is None or wider.block.wrong.any():
+    wider = _wider(found, stopping.excused(jumps, run.value, scales))
+    if wider.wrong:
         return found, ()
-    probes = tuple(
-        replace(p, own=p.own + np.abs(p.cotangent) @ share) for p in found.probes
-    )
     note = (
         f"the forward jumps by up to {jumps.max():.1e} where it stops an iteration "
         f"later, and the gradient is {gap:.1e} from that of the iterations taken"
     )
     early = Elsewhere("as it stops early", "refine", Verdict.FAIL, note=note)
-    return replace(wider, probes=probes), (early,)
+    return wider, (early,)
 
 
-def _native(run: _Run, truth: Rule | None, found: Compared) -> tuple[Elsewhere, ...]:
+def _wider(found: Compared, share: Matrix) -> Compared:
+    """``found`` with this much more room for each entry of its whole block."""
+    if found.block is None:
+        return found
+    block = replace(found.block, own=found.block.own + share)
+    probes = tuple(
+        replace(p, own=p.own + np.abs(p.cotangent) @ share) for p in found.probes
+    )
+    return replace(found, block=block, probes=probes)
+
+
+def _last_digits(
+    run: _Run, found: Compared, evidence: Evidence, truth: Rule | None
+) -> tuple[Evidence, tuple[Finding, ...]] | None:
+    """The diagnosis where the mismatch lies in the last digits; None where it does not."""
+    if found.block is None or not found.block.whole or not found.wrong:
+        return None
+    if evidence.block is not found.block or found.directions:
+        return None
+    room = stopping.last_digits(found.block, run.domain, run.codomain)
+    wider = _wider(found, room)
+    if wider.wrong:
+        return None
+    early = Elsewhere("in the last digits", "refine", Verdict.FAIL, note=_DIGITS)
+    evidence = replace(
+        evidence,
+        block=wider.block,
+        probes=wider.probes,
+        elsewhere=(*evidence.elsewhere, early),
+    )
+    return _diagnosed(run, evidence, truth)
+
+
+def _native(
+    run: _Run, truth: Rule | None, found: Compared, yard: Vector | None
+) -> tuple[Elsewhere, ...]:
     """A rule proved in float64, asked in the dtype that it was given in."""
     if truth is None or found.wrong:
         return ()
     probe, ratio = settings.precision(run.rule, truth, run.x, run.ybar, run.rng)
+    note = f"{ratio:.1f}"
+    if yard is not None:  # a reference in the same dtype is what it is held against
+        probe, note = replace(probe, own=np.maximum(probe.own, yard)), ""
     name = run.domain.leaves[0].precision
     verdict = Verdict.FAIL if probe.wrong.any() else Verdict.PASS
     evidence = Evidence(
@@ -362,7 +411,7 @@ def _native(run: _Run, truth: Rule | None, found: Compared) -> tuple[Elsewhere, 
         source=run.rule.source,
         probes=(probe,),
     )
-    return (Elsewhere(name, "dtype", verdict, evidence, note=f"{ratio:.1f}"),)
+    return (Elsewhere(name, "dtype", verdict, evidence, note=note),)
 
 
 def _settings(run: _Run, truth: Rule | None, found: Compared) -> tuple[Elsewhere, ...]:
@@ -693,6 +742,8 @@ def _concluded(
         seconds=time.perf_counter() - started,
     )
 
+
+_DIGITS = "the mismatch is less than float32 could tell"
 
 _VACUOUS = Undecided(
     "vacuous",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from gradproof.diagnosis.card import COTANGENT, FIRST, PURITY, Card, Match
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.words import number
 from gradproof.space import Vector
-from gradproof.verdict import Evidence, Finding, Help, Worst
+from gradproof.verdict import Code, Evidence, Finding, Help, Worst
 
 # Layers whose findings are about the first-order gradient itself.
 _NUMBERS = (PURITY, COTANGENT, FIRST)
@@ -57,12 +56,14 @@ def confirm(match: Match, look: Look) -> str:
 
 
 def worst(look: Look) -> Worst | None:
-    """The wrong entry that is furthest off, and how many there are."""
-    wrong, total = look.counts
+    """The wrong entry that is furthest off, and how many there are beside it.
+
+    They are counted where it stands: among those of one x̄, or of the Jacobian.
+    """
     found = max(_wrong(look), key=lambda item: item[0], default=None)
     if found is None:
         return _worst_direction(look.evidence)
-    return replace(found[1], wrong=wrong, total=total)
+    return found[1]
 
 
 def _wrong(look: Look) -> Iterator[tuple[int, Worst]]:
@@ -85,6 +86,8 @@ def _wrong(look: Look) -> Iterator[tuple[int, Worst]]:
                     float(probe.expected.value[j]),
                     float(probe.expected.bar[j]),
                     probe.expected.method,
+                    wrong=int(bad.sum()),
+                    total=int((inside & (probe.expected.code == Code.OK)).sum()),
                 ),
             )
     if e.block is not None:
@@ -110,6 +113,8 @@ def _wrong(look: Look) -> Iterator[tuple[int, Worst]]:
                     float(true),
                     float(np.nan_to_num(e.block.bar[i, j])),
                     e.block.method,
+                    wrong=int(bad.sum()),
+                    total=int(inside[e.block.cols].sum() * rows[e.block.rows].sum()),
                 ),
             )
 
