@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from gradproof.rule import Primal
-from gradproof.space import Vector
+from gradproof.space import Matrix, Space, Vector
+from gradproof.verdict import Block
 
 POINTS = 192
 CLOSE = 25  # points of a closer look, ZOOMS times
@@ -28,6 +29,13 @@ PLACES = 4  # looked at closely, at most
 # Iterations that stop within a tolerance of the solution have derivatives that are
 # further off than their values, by about the number of iterations.
 ITERATIONS = 64.0
+# A minimum (an optimal transport cost, an energy) jumps by the square of how far the
+# iterate is off, and its gradient by that itself; only so small a jump may be a minimum's.
+OPTIMAL = 1e-9
+ROOT = 4.0
+# An entry this close to the derivative, relative to itself or to a hundredth of the
+# largest, differs by less than float32 can tell: a truncation, but no mistake.
+LAST_DIGITS = 2.0**-22
 
 
 def stopping(primal: Primal, scales: Vector, rng: np.random.Generator) -> Vector:
@@ -47,6 +55,32 @@ def stopping(primal: Primal, scales: Vector, rng: np.random.Generator) -> Vector
     for reach in REACHES:
         out = np.maximum(out, _walk(primal, scales * primal.domain.draw(rng), reach))
     return out
+
+
+def excused(jumps: Vector, value: Vector, scales: Vector) -> Matrix:
+    """How far each entry may be off where the forward stops early; shape (m, n).
+
+    Args:
+        jumps: of each output, as ``stopping`` has them.
+        value: the outputs.
+        scales: of each coordinate.
+    """
+    size = np.abs(np.where(np.isfinite(value), value, 0.0))
+    minimum = np.where(jumps <= OPTIMAL * size, ROOT * np.sqrt(jumps * size), 0.0)
+    room: Matrix = np.maximum(ITERATIONS * jumps, minimum)[:, None] / scales[None, :]
+    return room
+
+
+def last_digits(block: Block, domain: Space, codomain: Space) -> Matrix:
+    """What each entry of a whole block may be off by in its last digits alone."""
+    size = np.abs(np.where(np.isfinite(block.value), block.value, 0.0))
+    room = np.empty_like(size)
+    for out in codomain:
+        for leaf in domain:
+            part = size[out.slice, leaf.slice]
+            top = float(part.max(initial=0.0))
+            room[out.slice, leaf.slice] = LAST_DIGITS * np.maximum(part, 1e-2 * top)
+    return room
 
 
 def _walk(primal: Primal, u: Vector, reach: float) -> Vector:
