@@ -87,15 +87,15 @@ def _quick(
         answer = quick.merged(answer, again, found)
         values = np.where(found, finer, values)
     if room >= 2 * h:
-        unknown = ~np.isfinite(values).all(axis=0)
-        answer = quick.withdrawn(answer, np.asarray(unknown))
+        answer = quick.withdrawn(answer, values)
     if answer.excess > quick.NOISY:
         if noise is None and zero.size < quick.MANY:
             noise = few.noise(h)
             answer = few.at(h, noise)[0]
         wide = power_of_two(span) * quick.step_ratio(unit * answer.excess)
         if room >= 2 * wide > 2 * h:
-            answer = quick.better(answer, few.at(wide, noise)[0])
+            other = quick.withdrawn(*few.at(wide, noise))
+            answer = quick.better(answer, other)
     silent = (values == zero).all(axis=0)
     if silent.any():
         far = power_of_two(span)

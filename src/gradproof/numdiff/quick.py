@@ -214,12 +214,13 @@ def joined(parts: list[Answer]) -> Answer:
     return replace(parts[0], **fields)
 
 
-def withdrawn(answer: Answer, which: Bools) -> Answer:
-    """``answer`` without the entries ``which``, of which one side is not finite.
+def withdrawn(answer: Answer, values: Array) -> Answer:
+    """``answer`` without the entries whose ``values``, (4, …), are not all finite.
 
     How near the edge is, nobody knows; a slope from the other side may belong to a
     singularity that lies between the point and the step.
     """
+    which = ~np.isfinite(values).all(axis=0)
     return replace(
         answer,
         value=np.where(which, np.nan, answer.value),

@@ -87,14 +87,14 @@ class _Batch:
             found = lost & np.isfinite(finer).all(axis=0)
             out = quick.merged(out, new, found)
             values = np.where(found, finer, values)
-        unknown = ~np.isfinite(values).all(axis=0) & (room >= 2 * h)[:, None]
-        out = quick.withdrawn(out, unknown)
+        # Where the range itself leaves one side only, that side will do.
+        sided = (room < 2 * h)[:, None]
+        out = quick.withdrawn(out, np.where(sided, 0.0, values))
         wide = self.reach * quick.step_ratio(self.unit * out.excess)
         many = out.value.size >= quick.MANY
         if many and out.excess > quick.NOISY and (wide > 2 * h).any():
-            out = quick.better(
-                out, self._at(wide, (wide > 2 * h) & (room >= 2 * wide))[0]
-            )
+            other = self._at(wide, (wide > 2 * h) & (room >= 2 * wide))
+            out = quick.better(out, quick.withdrawn(*other))
         silent = (values == self.start).all(axis=0)
         quiet = silent.all(axis=1)
         if quiet.any():
