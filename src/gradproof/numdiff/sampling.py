@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -20,9 +20,12 @@ WIDE = np.array([-331.0, -230, -141, -59, 0, 83, 167, 262, 347])
 NARROW = np.array([-17.0, -12, -7, -3, 0, 4, 9, 13, 18])
 CLOSE = np.arange(-4.0, 5.0)
 TIED = 0.5  # share of equal neighbours from which a table says nothing
-COARSE = 64.0  # roundings of a value from which on a grid of values is called coarse
+COARSE = 128.0  # roundings of a value from which on a grid of values is called coarse
 HIDDEN = 4096.0  # times the values (or 1): the largest number cancelled on the way
-FEW = 16.0  # grid spacings that the smallest changes may be
+
+TIED = 0.5  # share of equal neighbours from which they say nothing
+COARSE = 128.0  # roundings of a value from which on a grid of values is called coarse
+HIDDEN = 4096.0  # times the values (or 1): the largest number cancelled on the way
 
 
 class Counted:
@@ -103,7 +106,9 @@ def take(phi: Counted, h: Array, start: Array, unit: float, grain: float) -> Sam
     """Evaluate the ladder and the noise table."""
     right = np.array([phi(t) for t in h.tolist()])
     left = np.array([phi(-t) for t in h.tolist()])
-    return Samples(h, start, right, left, _sigma(phi, h, start, unit, grain), unit)
+    sigma = _sigma(phi, h, start, unit, grain)
+    out = Samples(h, start, right, left, sigma, unit)
+    return replace(out, sigma=_coarse(phi, out, grain))
 
 
 def _neighbours(h: Array, grain: float) -> Array:
@@ -112,6 +117,33 @@ def _neighbours(h: Array, grain: float) -> Array:
     if room >= 2.0 * WIDE[-1]:
         return grain * WIDE
     return grain * (NARROW if room >= 2.0 else CLOSE)
+
+
+def _coarse(phi: Counted, s: Samples, grain: float) -> Array:
+    """Noise of outputs whose values lie on a grid coarser than their own rounding.
+
+    So do differences of numbers much larger than themselves, as 1 − cos x. Neighbours of
+    0 closer than that grid are mostly equal, and say nothing (Moré and Wild's exit "h too
+    small"). The smallest changes on either side show the grid. One as wide as that of
+    ``floor`` is not rounding: its steps are jumps.
+    """
+    near = np.array([phi(t) for t in _neighbours(s.h, grain).tolist()])
+    with np.errstate(all="ignore"):
+        tied = (near[1:] == near[:-1]).mean(axis=0) >= TIED
+    some = np.flatnonzero(tied & np.isfinite(s.start) & (s.start != 0))
+    sigma = s.sigma.copy()
+    if not len(some):
+        return sigma
+    start = s.start[some]
+    moved = np.abs(np.stack([s.right[:, some], s.left[:, some]]) - start)
+    moved = np.where(np.isfinite(moved) & (moved > 0), moved, np.inf)
+    least = moved.min(axis=1).max(axis=0)  # the smallest change, on the worse side
+    every = np.concatenate([s.right[:, some], s.left[:, some], start[None]])
+    large = np.where(np.isfinite(every), np.abs(every), 0.0).max(axis=0)
+    coarse = least >= COARSE * s.unit * np.abs(start)
+    coarse &= least <= HIDDEN * s.unit * np.maximum(large, 1.0)
+    sigma[some] = np.where(coarse, np.fmax(sigma[some], least), sigma[some])
+    return sigma
 
 
 def _sigma(phi: Counted, h: Array, start: Array, unit: float, grain: float) -> Array:
