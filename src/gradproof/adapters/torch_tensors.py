@@ -154,9 +154,9 @@ def dressed(spec: Spec, values: Tensor) -> Tensor:
 
 
 def dense(t: Tensor) -> Tensor:
-    """``t`` as a strided tensor."""
+    """``t`` as a strided tensor with memory: autograd's own zeros have none."""
     if t.layout is torch.strided:
-        return t
+        return t.clone() if t._is_zerotensor() else t
     return t.to_dense()
 
 
@@ -192,6 +192,8 @@ def to_tensors(space: Space, specs: tuple[Spec, ...], v: Vector) -> list[Tensor]
 def bits(t: Tensor) -> Tensor:
     """A copy of everything ``t`` holds, as bytes: NaN equal to itself."""
     flat = dense(t.detach()).resolve_conj().resolve_neg().contiguous().reshape(-1)
+    if not len(flat):  # whose stride may be 0, which no view of bytes can have
+        return flat.new_empty(0, dtype=torch.uint8)
     return flat.view(torch.uint8).clone()
 
 
