@@ -35,6 +35,16 @@ def unit(precision: str) -> float:
     return float(2.0 ** -_FORMATS[precision][0])
 
 
+def underflow(precision: str) -> float:
+    """A size below which products lose digits: the smallest normal number.
+
+    For float16, whose smallest normal number is as large as many gradients, a few of the
+    steps between its subnormal numbers.
+    """
+    bits, least, _ = _FORMATS[precision]
+    return float(2.0 ** (least - bits + 5 if precision == "float16" else least))
+
+
 def largest(precision: str) -> float:
     """The largest finite number of a precision."""
     return _FORMATS[precision][2]

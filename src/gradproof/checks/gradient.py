@@ -74,6 +74,19 @@ def whole(
     )
 
 
+def outside(oracle: Differences, block: Block) -> Block:
+    """``block`` without the NaNs of a rule asked where the function itself has some.
+
+    0 · NaN is NaN: a gradient that is right inside the domain gives it for every
+    cotangent as soon as one output lies outside.
+    """
+    if np.isfinite(oracle.value).all():
+        return block
+    lost = ~np.isfinite(block.implied)
+    code = np.where(lost, Code.DOMAIN, block.code).astype(np.int8)
+    return replace(block, code=code)
+
+
 def implied_rows(
     rule: Rule, x: Vector, rows: np.ndarray, rng: np.random.Generator
 ) -> tuple[Matrix, Matrix]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradproof.oracles import settled
 from gradproof.rule import Primal, Rule
-from gradproof.space import Space, Vector, unit
+from gradproof.space import Space, Vector, underflow, unit
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -30,7 +30,8 @@ def own_rounding(
     """Rounding that ``got`` = vjp(x, ȳ) may carry, entry by entry.
 
     The largest change over a few one-ulp shakes of x and ȳ, no smaller than the r.m.s.
-    change over its leaf, times a safety factor, plus a few ulps of the entry itself.
+    change over its leaf, times a safety factor, plus a few ulps of the entry itself
+    and what is lost to underflow.
     ``like`` names the precisions whose ulps are meant, where they are not the rule's.
     """
     like = like or rule.primal

@@ -37,6 +37,9 @@ def precision(
     # What the question's conditioning makes of native rounding: asked of the exact rule,
     # since a native one that loses all its digits would excuse itself.
     own = own_rounding(exact, x, ybar, truth, rng, like=rule.primal)
+    # Terms may cancel exactly in the wider dtype, and do not in this one.
+    shown = own_rounding(rule, x, ybar, got, rng)
+    own = np.fmax(own, np.fmin(shown, _cancelled(rule, x, ybar)))
     bound = np.zeros(domain.size)
     for leaf in domain:
         top = np.abs(np.nan_to_num(truth[leaf.slice])).max(initial=0.0)
@@ -54,6 +57,18 @@ def precision(
         ratio = np.abs(got - truth) / np.where(own > 0, own, np.inf)
     worst = float(np.nanmax(ratio, initial=0.0))
     return Probe(x, ybar, got, expected, 2.0 * own), worst
+
+
+def _cancelled(rule: Rule, x: Vector, ybar: Vector) -> Vector:
+    """Roundings of terms as large as f/x, of which a gradient of 0 may be the sum."""
+    value = rule.primal.value(x).value
+    if value is None:
+        return np.zeros(len(x))
+    size = float(np.linalg.norm(np.nan_to_num(ybar * value, posinf=0.0, neginf=0.0)))
+    typical = leaf_scale(rule.primal.domain, x)
+    scale = np.fmax(np.abs(x), 1e-3 * np.where(typical > 0, typical, 1.0))
+    unit = max(rule.primal.domain.unit, rule.primal.codomain.unit)
+    return np.asarray(2.0 * SAFETY * unit * size / scale)
 
 
 def other_dtype(
