@@ -22,7 +22,7 @@ from gradproof.adapters.numpy_primal import Calls, NumpyPrimal, complex_step
 from gradproof.adapters.reach import reached
 from gradproof.adapters.sources import source_of
 from gradproof.errors import UsageError, UserCodeError
-from gradproof.rule import PLAIN, Primal, Reply, Rule, Way, Witness
+from gradproof.rule import PLAIN, Primal, Reference, Reply, Rule, Way, Witness
 from gradproof.space import Vector
 from gradproof.verdict import Effect, Failure, Form, Returned, Source
 
@@ -56,6 +56,7 @@ class NumpyRule(Rule):
         self.custom = (source,)
         self.scalars = trees.numbers(primal.arguments.plain)
         self.notes = notes
+        self.plain: NumpyPrimal | None = None
 
     # Asking.
 
@@ -256,6 +257,14 @@ class NumpyRule(Rule):
         witness = complex_step(self.forward)
         return () if witness is None else (witness,)
 
+    def reference(self) -> Reference | None:
+        """The plain implementation that was given; it carries no gradient."""
+        if self.plain is None:
+            return None
+        native = all(leaf.precision == "float64" for leaf in self.plain.domain)
+        exact = self.plain if native else self.plain.converted("float64")
+        return Reference(self.plain, exact)
+
     def in_precision(self, precision: str) -> NumpyRule | None:
         """The same pair at inputs of another precision."""
         primal = self.forward.converted(precision)
@@ -267,6 +276,8 @@ class NumpyRule(Rule):
             if surrogate is None:
                 return None
             other.primal = surrogate
+        if self.plain is not None:
+            other.plain = self.plain.converted(precision)
         return other
 
 
@@ -331,20 +342,30 @@ def adapt(
             f"gradient= is for a function with one output number but {called} gives "
             f"shape {shape}; pass vjp= or jacobian=."
         )
-    notes = arguments.notes
-    if reference is not None:
-        notes += ("reference= was left out: NumPy functions carry no gradient",)
     rule = NumpyRule(
-        primal, backward, source_of(backward.call, called, "pair", thing), notes
+        primal,
+        backward,
+        source_of(backward.call, called, "pair", thing),
+        arguments.notes,
     )
-    if surrogate is not None:
-        other = _primal(surrogate, arguments, calls, point, None, "surrogate=")
+    for keyword, call in (("surrogate", surrogate), ("reference", reference)):
+        if call is None:
+            continue
+        if not callable(call):
+            raise UsageError(
+                f"Expected {keyword}= to be a function of the same arguments but got "
+                f"{type(call).__name__}, which cannot be called."
+            )
+        other = _primal(call, arguments, calls, point, None, f"{keyword}=")
         if [a.shape for a in other.codomain] != [a.shape for a in primal.codomain]:
             raise UsageError(
-                f"surrogate= gives another output than {called}; it must return the "
+                f"{keyword}= gives another output than {called}; it must return the "
                 f"same structure and shapes."
             )
-        rule.primal = other
+        if keyword == "surrogate":
+            rule.primal = other
+        else:
+            rule.plain = other
     return rule
 
 

@@ -120,6 +120,9 @@ def _alongside(
         replace(program, call=call, parameters=()), primal.domain, primal.point
     )
     failure = other.value(primal.point).failure
+    if failure is not None and keyword == "reference":
+        other = _of_another_dtype(other) or other
+        failure = other.value(primal.point).failure
     if failure is None:
         return other
     if failure.kind == "OutputChanged":
@@ -132,6 +135,19 @@ def _alongside(
         f"{failure.message}",
         failure.trace,
     )
+
+
+def _of_another_dtype(plain: TorchPrimal) -> TorchPrimal | None:
+    """A reference whose outputs have other dtypes: it may compute in a wider one."""
+    program = plain.program
+    try:
+        with program.state, torch.no_grad():
+            found = outputs_of(program.raw(plain.tensors(plain.point)))
+    except Exception:  # which ``_alongside`` tells of
+        return None
+    if [tuple(t.shape) for _, t in found] != [o.shape for o in program.outs]:
+        return None
+    return TorchPrimal(program.with_outs(found), plain.domain, plain.point)
 
 
 class _Draft:

@@ -16,7 +16,7 @@ from gradproof.adapters.torch_body import Cuts, bodies
 from gradproof.adapters.torch_lift import converted, lifted
 from gradproof.adapters.torch_program import OutputChanged, Program, output_failure
 from gradproof.adapters.torch_tensors import Spec, to_tensors, to_vector
-from gradproof.rule import Reply, Witness
+from gradproof.rule import Reference, Reply, Witness
 from gradproof.space import Space, Vector
 from gradproof.verdict import Form
 
@@ -114,6 +114,36 @@ def _same_values(rule: TorchRule, program: Program) -> bool:
     return bool(
         np.allclose(value, native, 1e3 * unit, 1e3 * unit * top, equal_nan=True)
     )
+
+
+def plain(rule: TorchRule, program: Program, known: tuple[bool, ...]) -> Reference:
+    """A plain implementation with its own gradients, in the rule's dtype and float64.
+
+    In float64 as it stands where it runs there, else with its own casts lifted; None
+    where it still gives something else.
+    """
+    from gradproof.adapters.torch_rule import TorchPrimal
+
+    domain, point = rule.forward.domain, rule.forward.point
+    native = TorchPrimal(program, domain, point)
+    known = known if len(known) == len(domain) else ()
+    vjp = Autodiff(program, domain, known=known or None).vjp
+    reply = vjp(point, np.ones(native.codomain.size))
+    graph = reply.value is not None and reply.form is not None and reply.form.graph
+    wide = [converted(program, "float64")]
+    made = lifted(program)
+    wide += [made[0]] if made is not None else []
+    for choice in wide:
+        if choice is None:
+            continue
+        exact = TorchPrimal(choice, domain.with_precision("float64"), point)
+        if exact.value(point).value is None:
+            continue
+        pull_ = Autodiff(choice, exact.domain, known=known or None).vjp
+        return Reference(
+            native, exact, vjp if graph else None, pull_ if graph else None
+        )
+    return Reference(native, None, vjp if graph else None)
 
 
 def reference(

@@ -16,6 +16,7 @@ REASONS = (
     "nondeterministic-forward",
     "scale",
     "budget",
+    "witnesses",
 )  # fmt: skip
 
 

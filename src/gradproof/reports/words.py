@@ -46,6 +46,8 @@ UNDECIDED = {
     ),
     "budget": "the budget was spent before `{name}` was answered{at}",
     "resolve": "`{name}` was not seen as sharply as asked{at}",
+    "witnesses": "`{name}` and its reference contradict each other{at}",
+    "inexact": "`{name}` disagrees less as refine= tightens it, and still does{at}",
 }
 UNDECIDED_OTHERWISE = "`{name}` has no answer{at}"
 AT_WHERE, OF_WHERE, FOR_WHERE = " at {where}", " of {where}", " for {where}"
