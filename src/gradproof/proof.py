@@ -53,6 +53,7 @@ WHOLE_SECONDS = 2.0  # nor one that would take longer than this, as planned befo
 # A mismatch smaller than this share of the Jacobian may be that of a truncated solver.
 SMALL_MISMATCH = 0.03
 ROUNDS = 3  # of requests from the cards
+ANSWER_SECONDS = 6.0  # after which no further request is answered
 PARTS = 8  # custom gradients inside a callable that are proved alone, at most
 PATIENCE = 4  # times the repeats, where something is odd
 # A block that a card asks for is measured thoroughly up to this size. What is wrong is
@@ -195,10 +196,8 @@ def _proved(
         )
     at = chart(run.domain, run.x)
     notes = (*notes, *constrained.notes(at))
+    evidence = _last_digits(run, found, evidence)
     evidence, findings = _diagnosed(run, evidence, truth)
-    if any(f.severity is Severity.ERROR for f in findings):
-        finer = _last_digits(run, found, evidence, truth)
-        evidence, findings = finer or (evidence, findings)
     findings = _blamed(run, evidence, findings)
     return _concluded(
         rule, options, evidence, found, findings, started, undecided, left_out, notes,
@@ -368,26 +367,30 @@ def _wider(found: Compared, share: Matrix) -> Compared:
     return replace(found, block=block, probes=probes)
 
 
-def _last_digits(
-    run: _Run, found: Compared, evidence: Evidence, truth: Rule | None
-) -> tuple[Evidence, tuple[Finding, ...]] | None:
-    """The diagnosis where the mismatch lies in the last digits; None where it does not."""
+def _last_digits(run: _Run, found: Compared, evidence: Evidence) -> Evidence:
+    """``evidence``, a mismatch in the last digits alone being none: the rule is inexact.
+
+    Unless it is explained by a lower precision inside, which has a name of its own.
+    """
     if found.block is None or not found.block.whole or not found.wrong:
-        return None
+        return evidence
     if evidence.block is not found.block or found.directions:
-        return None
+        return evidence
     room = stopping.last_digits(found.block, run.domain, run.codomain)
     wider = _wider(found, room)
-    if wider.wrong:
-        return None
+    if wider.wrong or _named(evidence, "hidden-low-precision"):
+        return evidence
     early = Elsewhere("in the last digits", "refine", Verdict.FAIL, note=_DIGITS)
-    evidence = replace(
+    return replace(
         evidence,
         block=wider.block,
         probes=wider.probes,
         elsewhere=(*evidence.elsewhere, early),
     )
-    return _diagnosed(run, evidence, truth)
+
+
+def _named(evidence: Evidence, slug: str) -> bool:
+    return any(f.slug == slug for f in diagnose(evidence).findings)
 
 
 def _native(
@@ -590,9 +593,14 @@ def _diagnosed(
 ) -> tuple[Evidence, tuple[Finding, ...]]:
     """Cards matched, and asked again with the answers to what they requested."""
     out = diagnose(evidence)
+    end = time.perf_counter() + ANSWER_SECONDS
     for _ in range(ROUNDS):
         new = [r for r in out.requests if evidence.answer(r.key) is None]
-        answers = [(r.key, _answer(run, truth or run.rule, evidence, r)) for r in new]
+        answers = []
+        for r in new:
+            if time.perf_counter() > end:
+                break
+            answers.append((r.key, _answer(run, truth or run.rule, evidence, r)))
         answers = [(key, a) for key, a in answers if a is not None]
         if not answers:
             break

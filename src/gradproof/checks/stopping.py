@@ -7,6 +7,7 @@ size of the jumps says how far the two may be apart.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -24,6 +25,7 @@ REACHES = (0.25, 0.75, 2.0)
 ORDER = 4  # of the differences in which a jump stands out from a smooth function
 PEAK = 3.0  # a unit jump shows in them as 1, −3, 3, −1
 OUTSTANDING = 12.0
+SECONDS = 4.0  # that all walks together may take
 SMALL = 1e-3  # a larger jump, relative to the value, is none of a solver's
 PLACES = 4  # looked at closely, at most
 # Iterations that stop within a tolerance of the solution have derivatives that are
@@ -52,8 +54,13 @@ def stopping(primal: Primal, scales: Vector, rng: np.random.Generator) -> Vector
         is none: what it adds shrinks with the interval.
     """
     out = np.zeros(primal.codomain.size)
+    end = time.perf_counter() + SECONDS
     for reach in REACHES:
-        out = np.maximum(out, _walk(primal, scales * primal.domain.draw(rng), reach))
+        u = scales * primal.domain.draw(rng)
+        try:
+            out = np.maximum(out, _walk(primal, u, reach, end))
+        except _TooLong:
+            break
     return out
 
 
@@ -83,10 +90,16 @@ def last_digits(block: Block, domain: Space, codomain: Space) -> Matrix:
     return room
 
 
-def _walk(primal: Primal, u: Vector, reach: float) -> Vector:
-    """The jumps along x + t u, |t| ≤ reach."""
+class _TooLong(Exception):
+    """The walk has taken what it may: far out a solver may never converge."""
+
+
+def _walk(primal: Primal, u: Vector, reach: float, end: float) -> Vector:
+    """The jumps along x + t u, |t| ≤ reach; until ``end`` on the clock."""
 
     def ask(t: float) -> Vector:
+        if time.perf_counter() > end:
+            raise _TooLong
         x = np.clip(primal.point + t * u, primal.domain.lows(), primal.domain.highs())
         value = primal.value(primal.domain.snap(x)).value
         return np.full(primal.codomain.size, np.nan) if value is None else value
