@@ -41,8 +41,9 @@ class Options:
 
     @property
     def default_criterion(self) -> bool:
-        """Whether step and tolerances were left to us."""
-        return (self.eps, self.atol, self.rtol) == (EPS, ATOL, RTOL)
+        """Whether step and tolerances, also that between two runs, were left to us."""
+        given = (self.eps, self.atol, self.rtol, self.nondet_tol)
+        return given == (EPS, ATOL, RTOL, 0.0)
 
     def demand_consistent(self) -> None:
         """Raise AssertionError for keywords that contradict each other."""
