@@ -5,6 +5,8 @@ from __future__ import annotations
 from gradproof.api import Report as Report
 from gradproof.api import assert_gradient as assert_gradient
 from gradproof.api import check as check
+from gradproof.api import derivative as derivative
+from gradproof.api import jacobian as jacobian
 from gradproof.errors import GradientMismatch as GradientMismatch
 from gradproof.errors import GradproofError as GradproofError
 from gradproof.errors import UsageError as UsageError
@@ -21,6 +23,8 @@ __all__ = [
     "arg",
     "assert_gradient",
     "check",
+    "derivative",
+    "jacobian",
 ]
 
 _DROP_INS = ("GradcheckError", "gradcheck", "gradgradcheck")

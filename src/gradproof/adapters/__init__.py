@@ -15,11 +15,12 @@ from gradproof.adapters.describe import describe_inputs as describe_inputs
 from gradproof.adapters.describe import from_npz as from_npz
 from gradproof.adapters.describe import realise as realise
 from gradproof.adapters.describe import to_npz as to_npz
+from gradproof.adapters.directions import direction_of as direction_of
 from gradproof.adapters.refined import Refined as Refined
 from gradproof.adapters.refined import refined as refined
 from gradproof.adapters.signatures import signature as signature
 from gradproof.errors import UsageError
-from gradproof.rule import Rule
+from gradproof.rule import Primal, Rule
 
 
 def adapt(
@@ -86,6 +87,36 @@ def adapt(
     [(kind, half)] = halves.items()
     backward = numpy_pair.Backward(half, kind)
     return numpy_pair.adapt(thing, inputs, kwargs, backward=backward, **rest)
+
+
+def primal(
+    thing: Any,
+    inputs: Any,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    reset: Callable[[], Any] | None = None,
+    name: str | None = None,
+) -> Primal:
+    """The function alone, of either framework; no gradient of its own is needed.
+
+    Args:
+        thing: as for ``adapt``; a NumPy function too.
+        inputs: as for ``adapt``.
+        kwargs: as for ``adapt``.
+        reset: called before each call.
+        name: what errors call it.
+
+    Raises:
+        UsageError: The question cannot be asked as it stands.
+        UserCodeError: The user's function raised at the given inputs.
+    """
+    if _is_torch(thing, inputs, kwargs):
+        from gradproof.adapters import torch_adapt
+
+        return torch_adapt.forward_of(thing, inputs, kwargs, reset=reset, name=name)
+    from gradproof.adapters import numpy_pair
+
+    return numpy_pair.forward_of(thing, inputs, kwargs, reset=reset, name=name)
 
 
 def _no_rule(thing: Any) -> str:

@@ -330,12 +330,7 @@ def adapt(
     generators = [(p, g) for p, g in near if randomness.source_of(g, p)]
     calls = Calls(generators)
     primal = _primal(thing, arguments, calls, point, reset, called)
-    if not primal.outs:
-        raise UsageError(
-            f"{called} returned {type(primal.result).__name__} where an array of "
-            f"floating-point numbers was expected; return the array whose gradient is "
-            f"to be checked."
-        )
+    _some_output(primal, called, "gradient is to be checked")
     if backward.kind == "gradient" and primal.codomain.size != 1:
         shape = primal.codomain.leaves[0].shape
         raise UsageError(
@@ -367,6 +362,38 @@ def adapt(
         else:
             rule.plain = other
     return rule
+
+
+def forward_of(
+    thing: Any,
+    inputs: Any,
+    kwargs: dict[str, Any] | None,
+    *,
+    reset: Callable[[], Any] | None = None,
+    name: str | None = None,
+) -> NumpyPrimal:
+    """A NumPy function on its own, at the given inputs; see ``adapters.primal``."""
+    if not callable(thing):
+        raise UsageError(
+            f"Expected a function that can be called but got {type(thing).__name__}."
+        )
+    called = name or str(getattr(thing, "__name__", type(thing).__name__))
+    arguments, point = sorted_arguments(
+        thing, trees.positional(inputs), dict(kwargs or {}), called
+    )
+    near = [*arguments.plain, *reached(thing)]
+    calls = Calls([(p, g) for p, g in near if randomness.source_of(g, p)])
+    primal = _primal(thing, arguments, calls, point, reset, called)
+    _some_output(primal, called, "derivative is asked for")
+    return primal
+
+
+def _some_output(primal: NumpyPrimal, called: str, wanted: str) -> None:
+    if not primal.outs:
+        raise UsageError(
+            f"{called} returned {type(primal.result).__name__} where an array of "
+            f"floating-point numbers was expected; return the array whose {wanted}."
+        )
 
 
 def _primal(

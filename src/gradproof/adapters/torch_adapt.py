@@ -35,6 +35,7 @@ from gradproof.adapters.torch_tensors import (
     to_vector,
 )
 from gradproof.errors import UsageError, UserCodeError
+from gradproof.rule import Primal
 from gradproof.space import Space, Vector
 from gradproof.verdict import Source
 
@@ -94,6 +95,29 @@ def adapt(
             tuple(not parameter for parameter in inputs_only),
         )
     return rule
+
+
+def forward_of(
+    thing: Any,
+    inputs: Any,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    reset: Callable[[], Any] | None = None,
+    name: str | None = None,
+) -> Primal:
+    """The function alone, run without a graph unless it needs one to run."""
+    callee = recognise(thing, name)
+    draft = _Draft(callee, trees.positional(inputs), dict(kwargs or {}))
+    program, domain, point = draft.program(reset)
+    try:
+        with program.state.watched(), torch.no_grad():
+            result = program.raw(to_tensors(domain, program.specs, point))
+    except Exception:  # it may need a graph; if not, it raises there again
+        return adapt(thing, inputs, kwargs, reset=reset, name=name).primal
+    outputs = outputs_of(result)
+    if not outputs:
+        raise UsageError(_no_output(callee, result))
+    return TorchPrimal(program.with_outs(outputs), domain, point)
 
 
 def _entry(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradproof.oracles.combine import combine
 from gradproof.oracles.differences import Columns, Differences
 from gradproof.oracles.lift import best
+from gradproof.oracles.numerical import Derivative, along, jacobian
 from gradproof.oracles.sets import misfit
 from gradproof.oracles.tangent import Chart, Charted, chart, settled
 
@@ -12,10 +13,13 @@ __all__ = [
     "Chart",
     "Charted",
     "Columns",
+    "Derivative",
     "Differences",
+    "along",
     "best",
     "chart",
     "combine",
+    "jacobian",
     "misfit",
     "settled",
 ]

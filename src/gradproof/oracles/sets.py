@@ -56,6 +56,10 @@ class Set(ABC):
         """C u."""
 
     @abstractmethod
+    def pull(self, u: Vector) -> Vector:
+        """The step s with C s = u, for a tangent u."""
+
+    @abstractmethod
     def spread(self, m: Array) -> Array:
         """M Dᵀ along the last axis."""
 
@@ -140,6 +144,10 @@ class Entries(Set):
     def push(self, u: Array) -> Array:
         """The entries' steps."""
         return u if self.plain else self._taken(u) * self.sign
+
+    def pull(self, u: Vector) -> Vector:
+        """The mean of what the entries of a coordinate do."""
+        return u if self.plain else self.gather(u) / self.count
 
     def spread(self, m: Array) -> Array:
         """Each entry's share of its coordinate's gradient."""
@@ -247,6 +255,10 @@ class Around(Set):
     def push(self, u: Array) -> Array:
         """The entries' steps."""
         return self.spread(u)
+
+    def pull(self, u: Vector) -> Vector:
+        """The tangent's own coordinates: the basis is orthonormal."""
+        return self.gather(u)
 
     def spread(self, m: Array) -> Array:
         """Each entry's share of its coordinate's gradient."""

@@ -88,6 +88,10 @@ class Chart:
         """C u: a step in s becomes one in x."""
         return self._each("push", u, back=False)
 
+    def pull(self, u: Vector) -> Vector:
+        """The step in s that makes the tangent u."""
+        return self._each("pull", u, back=True)
+
     def spread(self, m: Array) -> Array:
         """M Dᵀ for rows of length k: a gradient by s becomes one by x, projected."""
         return self._each("spread", m, back=False)
