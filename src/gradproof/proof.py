@@ -106,6 +106,7 @@ class _Run:
 Refined = tuple[str, float | None, Rule]
 
 
+@np.errstate(all="ignore")  # ours to look at, whatever the user's own setting
 def prove(rule: Rule, options: Options, refined: tuple[Refined, ...] = ()) -> Record:
     """Ask everything, cheapest first, and conclude."""
     started = time.perf_counter()
@@ -275,9 +276,18 @@ def _compare(run: _Run, rule: Rule) -> Compared:
 def _compare_at(run: _Run, rule: Rule, x: Vector) -> Compared:
     at = chart(rule.primal.domain, x)
     if at is None:
-        return _compare_plainly(run, rule, x)
+        found = _compare_plainly(run, rule, x)
+        return _accepting(run, rule, found)
     inner = constrained.ChartedRule(rule, at)
-    return constrained.back(at, _compare_plainly(run, inner, at.point))
+    found = constrained.back(at, _compare_plainly(run, inner, at.point))
+    return _accepting(run, rule, found)
+
+
+def _accepting(run: _Run, rule: Rule, found: Compared) -> Compared:
+    primal = rule.primal
+    return gradient.accepting(
+        found, run.options.tolerate, primal.domain, primal.codomain
+    )
 
 
 def _compare_plainly(run: _Run, rule: Rule, x: Vector) -> Compared:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from gradproof.checks.rounding import SAFETY, own_rounding, shake, typical
 from gradproof.oracles import Differences
 from gradproof.rule import Rule
-from gradproof.space import Matrix, Vector, unit
+from gradproof.space import Matrix, Space, Vector, unit
 from gradproof.verdict import Block, Code, Direction, Estimate, Probe
 
 # Above this many suspicious columns a sample is confirmed and stands for the rest.
@@ -39,6 +40,47 @@ class Compared:
             or any(probe.wrong.any() for probe in self.probes)
             or any(off(d) for d in self.directions)
         )
+
+
+def accepting(
+    found: Compared, share: float, domain: Space, codomain: Space
+) -> Compared:
+    """``found`` with this relative error accepted, of each entry and each direction.
+
+    An entry below a hundredth of the largest one of its leaf counts as that large.
+    """
+    if share == 0.0:
+        return found
+    block = found.block
+    if block is not None:
+        room = np.empty_like(block.value)
+        size = np.abs(np.where(np.isfinite(block.value), block.value, 0.0))
+        for out in codomain:
+            rows = (block.rows >= out.start) & (block.rows < out.start + out.size)
+            for leaf in domain:
+                cols = (block.cols >= leaf.start) & (
+                    block.cols < leaf.start + leaf.size
+                )
+                here = np.ix_(rows, cols)
+                room[here] = share * _floored(size[here])
+        block = replace(block, own=block.own + room)
+    probes = []
+    for probe in found.probes:
+        size = np.abs(
+            np.where(np.isfinite(probe.expected.value), probe.expected.value, 0)
+        )
+        own = probe.own.copy()
+        for leaf in domain:
+            own[leaf.slice] += share * _floored(size[leaf.slice])
+        probes.append(replace(probe, own=own))
+    directions = tuple(
+        replace(d, bound=d.bound + share * d.scale) for d in found.directions
+    )
+    return replace(found, block=block, probes=tuple(probes), directions=directions)
+
+
+def _floored(size: Any) -> Any:
+    return np.maximum(size, 1e-2 * size.max(initial=0.0))
 
 
 def off(direction: Direction) -> bool:

@@ -132,9 +132,10 @@ def limits(found: Compared) -> tuple[Limit, ...]:
         for d in found.directions
         if d.expected != 0
     ]
-    if uniform:
-        out.append(Limit("uniform", min(uniform)))
     entry = _probe_entry(found)
+    if uniform:  # which shows in every entry too
+        least = min(uniform) if entry is None else min(*uniform, entry)
+        out.append(Limit("uniform", least))
     if entry is not None:
         out.append(Limit("one entry", entry))
     elif uniform and found.directions:

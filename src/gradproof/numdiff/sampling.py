@@ -82,7 +82,8 @@ def ladder(top: float, grain: float) -> Array:
     Ratios to ``top`` have one-bit mantissas, so that every step is exact in any dtype
     in which ``top`` is a power of two and not below ``grain``.
     """
-    octaves = max(0, math.floor(math.log2(top / grain))) if grain > 0 else 50
+    # The quotient itself may be beyond every float.
+    octaves = max(0, math.floor(math.log2(top) - math.log2(grain))) if grain > 0 else 50
     if octaves <= 12:
         powers = [2.0**-k for k in range(octaves + 1)]
         between = [0.75 * r for r in powers[: max(0, octaves - 1)]]
