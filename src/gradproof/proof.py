@@ -11,6 +11,7 @@ import numpy as np
 
 from gradproof.checks import (
     constrained,
+    curves,
     gradient,
     history,
     linearity,
@@ -183,6 +184,7 @@ def _proved(
         asked=_asked(run, found),
         elsewhere=early + native + _settings(run, truth, found),
         overflow=_overflow(rule),
+        curves=curves.curves((truth or rule).primal, shown),
     )
     evidence = _repeated(run, evidence, again)
     undecided, left_out = worth.unanswered(found, run.domain, run.codomain)

@@ -123,7 +123,8 @@ class NumpyPrimal(Primal):
     def value(self, x: Vector) -> Reply:
         """f(x)."""
         try:
-            with self.calls:
+            # Far from the point it may overflow, which is no news to anyone.
+            with self.calls, np.errstate(all="ignore"):
                 return Reply(self.vector(self.raw(self.leaves(x))))
         except Shape as error:
             return Reply(None, Failure("OutputChanged", str(error)))

@@ -48,7 +48,7 @@ def _labelled(page: Page, label: str, text: str) -> None:
 
 def curves(evidence: Evidence) -> tuple[Curve, ...]:
     """Every curve that the oracles kept, without empty ones."""
-    kept = (probe.expected.curve for probe in evidence.probes)
+    kept = (*evidence.curves, *(probe.expected.curve for probe in evidence.probes))
     return tuple(c for c in kept if c is not None and len(c.x))
 
 

@@ -95,7 +95,7 @@ def _curves(axes: Axes, kept: tuple[Curve, ...]) -> None:
     if all((curve.x > 0).all() for curve in kept):
         axes.set_xscale("log")
     axes.set_xlabel(kept[0].x_name)
-    axes.set_ylabel(kept[0].y_name)
+    axes.set_ylabel(", ".join(dict.fromkeys(curve.y_name for curve in kept)))
     axes.legend(frameon=False)
 
 
