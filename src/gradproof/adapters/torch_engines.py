@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradproof.adapters.torch_autocast import under_autocast
+from gradproof.adapters.torch_autocast import NotUnderAutocast, under_autocast
 from gradproof.adapters.torch_program import Program
+from gradproof.checks.patience import TooLong, allowance, patience
 from gradproof.verdict import Effect
 
 Grads = list[Tensor | None]
@@ -385,7 +386,11 @@ def _edited(q: Question) -> Grads:
 
 
 def _autocast(q: Question) -> Grads:
-    return under_autocast(q.program, q.leaves, q.cotangents)
+    try:
+        with patience(allowance(lambda: q.forward(q.again()))):
+            return under_autocast(q.program, q.leaves, q.cotangents)
+    except TooLong as late:  # a solver that cannot converge in so few digits
+        raise NotUnderAutocast from late
 
 
 _ENGINES: dict[str, Callable[[Question], Grads]] = {

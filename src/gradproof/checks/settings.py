@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradproof.checks.patience import TooLong, allowance, patience
 from gradproof.checks.rounding import (
     SAFETY,
     SHAKES,
@@ -76,9 +77,19 @@ def other_dtype(
 ) -> Elsewhere | None:
     """A rule proved in its own dtype, asked once more in ``name`` (a narrower one).
 
-    None where it does not run there, or where the forward itself gives something else,
-    so that nothing could be blamed on the backward.
+    None where it does not run there (or never ends), or where the forward itself gives
+    something else, so that nothing could be blamed on the backward.
     """
+    try:
+        with patience(allowance(lambda: rule.vjp(rule.primal.point, ybar))):
+            return _in_dtype(rule, name, ybar, rng)
+    except TooLong:
+        return None
+
+
+def _in_dtype(
+    rule: Rule, name: str, ybar: Vector, rng: np.random.Generator
+) -> Elsewhere | None:
     narrow = rule.in_precision(name)
     if narrow is None or not (rule.custom or narrow.custom):
         return None  # a framework's own operators are not on trial
