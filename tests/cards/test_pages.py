@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+import linecache
 import re
+import sys
+from pathlib import Path
 
 import pytest
+from told import told
 
 from gradproof.diagnosis import explain, nearest, slugs, summary
 from gradproof.diagnosis.card import cards
@@ -19,8 +24,8 @@ MISTAKES = sorted({card.slug for card in cards()})
 RUN = [s for s in MISTAKES if "```python\n" in explain(s)]
 
 
-def reports(text: str, monkeypatch) -> list:
-    """What ``check`` said in a block, in order."""
+def reports(text: str, folder: Path, monkeypatch) -> list:
+    """What ``check`` said in a block, in order; run as a file, so that it has lines."""
     seen = []
     check = gradproof.check
 
@@ -29,20 +34,31 @@ def reports(text: str, monkeypatch) -> list:
         return seen[-1]
 
     monkeypatch.setattr(gradproof, "check", noted)
+    file = folder / "page.py"
+    file.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(f"page_{abs(hash(text))}", file)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
     torch.manual_seed(0)
-    exec(compile(text, "<page>", "exec"), {"__name__": "page"})
+    linecache.checkcache()
+    spec.loader.exec_module(module)
+    monkeypatch.undo()
     return seen
 
 
 @pytest.mark.parametrize("slug", RUN)
-def test_the_wrong_block_is_named_and_the_right_one_is_not(slug, monkeypatch):
+def test_the_wrong_block_is_named_and_the_right_one_is_not(
+    slug, tmp_path, monkeypatch, gold
+):
+    for name in "ab":
+        (tmp_path / name).mkdir()
     wrong, right = (code for _, code in BLOCK.findall(explain(slug)))
-    (bad,) = reports(wrong, monkeypatch)
+    (bad,) = reports(wrong, tmp_path / "a", monkeypatch)
     assert bad.findings, "nothing found in the wrong block"
     assert bad.findings[0].slug == slug
     assert slug in str(bad)
-    monkeypatch.undo()
-    (good,) = reports(right, monkeypatch)
+    gold(f"cards/{slug}", told(bad.findings[0]))
+    (good,) = reports(right, tmp_path / "b", monkeypatch)
     left = [
         f for f in good.findings if f.severity is not Severity.NOTE and not f.allowed
     ]

@@ -29,6 +29,9 @@ from gradproof.verdict import Evidence, Finding, Severity
 
 # A Jacobian of no more entries is asked for whole, once something is wrong.
 MOST_ENTRIES = 1 << 15
+# A card this specific explains several inputs by one cause; a more general one does so
+# only where they have no plainer names each.
+PLAIN = 55
 LAST_RESORT = "wrong-gradient"
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
@@ -117,7 +120,7 @@ class _Asking:
         while left:
             part = look.on(left)
             hit = self._first(part)
-            if hit is None:
+            if hit is None or self._better_apart(look, left, hit[0]):
                 break
             one, match = hit
             mine = tuple(a for a in left if not match.paths or a.path in match.paths)
@@ -150,6 +153,13 @@ class _Asking:
         self.found.extend(merged)
         if any(f.severity is Severity.ERROR for f in merged):
             self.causes.add(FIRST)
+
+    def _better_apart(self, look: Look, leaves: tuple[Leaf, ...], one: Card) -> bool:
+        """Whether each input alone has a plainer name than all of them together."""
+        if len(leaves) < 2 or one.specificity >= PLAIN:
+            return False
+        alone = [self._first(look.on((leaf,))) for leaf in leaves]
+        return all(a is not None and a[0].specificity > one.specificity for a in alone)
 
     def _by_output(self, look: Look, leaf: Leaf) -> list[Finding]:
         """Explain one input's wrong entries output by output; all of them or none."""

@@ -77,17 +77,24 @@ def computed(look: Look) -> Computed | None:
 
 def _entrywise(look: Look, p: Panel, into: Leaf, out: Leaf) -> Factor | None:
     """Want / got, entry by entry, as a formula of what stands there."""
-    both = got_support(p) & want_support(p)
-    if not both.any() or (got_support(p) ^ want_support(p))[p.bad].any():
-        return None
-    i, j = np.nonzero(both)
-    if len(i) > 5000:
+    i, j = np.nonzero(got_support(p) | want_support(p))
+    if not len(i) or len(i) > 5000:
         return None
     got, want = p.got[i, j], p.want[i, j]
-    rel = p.bound[i, j] / np.abs(want) + AMPLIFY * p.own[i, j] / np.abs(got)
+    own, bound = AMPLIFY * p.own[i, j], p.bound[i, j]
+    # An entry that is not well above its error says nothing of a ratio.
+    clear = (np.abs(got) > SIGNAL * own) & (np.abs(want) > SIGNAL * bound)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rel = np.where(clear, bound / np.abs(want) + own / np.abs(got), np.inf)
+        down = np.where(clear, want / got, 0.0)
+        up = np.where(clear, got / want, 0.0)
     seen = variables(look, p, into, out, i, j)
-    missing = fit(want / got, rel * np.abs(want / got), seen)
-    extra = fit(got / want, rel * np.abs(got / want), seen)
+    missing = fit(down, np.where(clear, rel * np.abs(down), np.inf), seen)
+    extra = fit(up, np.where(clear, rel * np.abs(up), np.inf), seen)
+    if missing is not None and not _carries(missing.values, got, want, own, bound):
+        missing = None
+    if extra is not None and not _carries(extra.values, want, got, bound, own):
+        extra = None
     if missing is None and extra is None:
         return None
     # One of them is a quotient of the other: the plainer one is meant.
@@ -99,6 +106,11 @@ def _entrywise(look: Look, p: Panel, into: Leaf, out: Leaf) -> Factor | None:
     fact = f"{ratio} = {pick.text} in {len(i)} of {len(i)} entries"
     repaired, amplify = _apply(look, p, pick, i, j, inverse=inverse)
     return Factor(pick.text, (fact,), inverse, "", repaired, amplify, pick.cost)
+
+
+def _carries(f: Vector, a: Vector, b: Vector, da: Vector, db: Vector) -> bool:
+    """Whether a · f = b in every entry, with the errors of both."""
+    return bool(np.all(np.abs(a * f - b) <= np.abs(f) * da + db))
 
 
 def _apply(

@@ -30,18 +30,30 @@ class Part:
 
 
 def wrong_columns(look: Look) -> Mask:
-    """Coordinates of the domain where some entry of the gradient is wrong."""
+    """Coordinates of the domain where some entry of the gradient is wrong.
+
+    Those too that were not measured alone but lie where masked directions found it wrong
+    throughout.
+    """
     out = np.zeros(look.evidence.domain.size, bool)
     for p in look.panels:
         out[p.cols[p.bad.any(axis=0)]] = True
+    for place in look.evidence.located:
+        leaf = next((a for a in look.leaves if a.path == place.path), None)
+        if leaf is not None and place.solid and out[leaf.slice].any():
+            out[leaf.slice] |= place.mask
     return out
 
 
 def known_columns(look: Look) -> Mask:
-    """Coordinates of the domain where some entry was measured."""
+    """Coordinates of the domain where some entry was measured, alone or with others."""
     out = np.zeros(look.evidence.domain.size, bool)
     for p in look.panels:
         out[p.cols[p.ok.any(axis=0)]] = True
+    for place in look.evidence.located:
+        for leaf in look.leaves:
+            if leaf.path == place.path:
+                out[leaf.slice] = True
     return out
 
 

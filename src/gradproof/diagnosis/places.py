@@ -1,49 +1,116 @@
-"""The right gradients at the wrong places."""
+"""The right gradients at the wrong places.
+
+An arrangement says, for each coordinate of the domain, whose gradient stands there: its
+own, that of another coordinate, or none (-1).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 
 from gradproof.diagnosis.algebra import planted
-from gradproof.diagnosis.look import Look, Panel
+from gradproof.diagnosis.look import Coordinates, Look, Panel
 from gradproof.diagnosis.structure import matching
-from gradproof.space import Leaf
+from gradproof.space import Leaf, Matrix, Space
+
+# Wrong entries that an arrangement must explain before it is believed.
+_ENOUGH = 2
+REACH = 2  # how far a shift may go
 
 
-def sources(leaf: Leaf, axis: int, step: int, *, wrap: bool) -> np.ndarray:
-    """For each coordinate, the one whose gradient stands there; -1 where nothing does."""
-    at = np.arange(leaf.size).reshape(leaf.view_shape)
-    moved = np.roll(at, step, axis)
-    if not wrap:
+def arrangements(leaf: Leaf, space: Space) -> Iterator[tuple[str, Coordinates]]:
+    """Shifts and reversals along each axis of a leaf, in words and as arrangements."""
+    at = np.arange(leaf.start, leaf.start + leaf.size).reshape(leaf.view_shape)
+    steps = [s for s in range(-REACH, REACH + 1) if s]
+    for axis, step in product(range(len(leaf.shape)), steps):
+        if leaf.shape[axis] <= abs(step):
+            continue
+        rolled = np.roll(at, step, axis)
+        words = f"shifted by {abs(step)} ({'late' if step > 0 else 'early'})"
+        yield f"{words}, around the end, along axis {axis}", _over(space, leaf, rolled)
         edge = [slice(None)] * at.ndim
         edge[axis] = slice(None, step) if step > 0 else slice(step, None)
-        moved[tuple(edge)] = -1
-    return moved.ravel()
+        dropped = rolled.copy()
+        dropped[tuple(edge)] = -1
+        yield f"{words} along axis {axis}", _over(space, leaf, dropped)
+    for axis in range(len(leaf.shape)):
+        yield f"reversed along axis {axis}", _over(space, leaf, np.flip(at, axis))
 
 
-def columns(look: Look, src: np.ndarray) -> bool:
-    """Whether each column holds the gradient that is due at its source."""
-    return bool(look.panels) and all(_fits(p, src) for p in look.panels)
+def transposition(leaf: Leaf, space: Space) -> Coordinates | None:
+    """The last two axes of a square matrix exchanged."""
+    if leaf.is_complex or len(leaf.shape) < 2 or leaf.shape[-1] != leaf.shape[-2]:
+        return None
+    at = np.arange(leaf.start, leaf.start + leaf.size).reshape(leaf.shape)
+    return _over(space, leaf, np.swapaxes(at, -1, -2))
 
 
-def _fits(p: Panel, src: np.ndarray) -> bool:
-    if len(p.cols) != len(src):
-        return False
-    gone = src < 0
-    want = np.where(gone, 0.0, p.want[:, src])
-    bound = np.where(gone, 0.0, p.bound[:, src])
-    return bool(planted(p, want, bound, p.ok[:, src] | gone).all())
+def exchange(a: Leaf, b: Leaf, space: Space) -> Coordinates:
+    """Two leaves of one size in each other's place."""
+    out = np.arange(space.size)
+    out[a.slice], out[b.slice] = out[b.slice].copy(), out[a.slice].copy()
+    return out
+
+
+def _over(space: Space, leaf: Leaf, part: np.ndarray) -> Coordinates:
+    out = np.arange(space.size)
+    out[leaf.slice] = part.ravel()
+    return out
+
+
+def fits(look: Look, source: Coordinates) -> bool:
+    """Whether everything that was given is what is due at its source.
+
+    Only entries whose source was measured can be compared; enough wrong ones must be.
+    """
+    explained, bad = 0, 0
+    for p in look.panels:
+        found = _compared(p, source, look.evidence.domain.size)
+        if found is None:
+            return False
+        explained += found
+        bad += int(p.bad.sum())
+    return explained >= _ENOUGH and 4 * explained >= bad
+
+
+def _compared(p: Panel, source: Coordinates, size: int) -> int | None:
+    """How many wrong entries the arrangement explains; None when it is refuted."""
+    at = np.full(size + 1, -1)
+    at[p.cols] = np.arange(len(p.cols))
+    src = source[p.cols]
+    gone, where = src < 0, at[src]
+    known = gone | (where >= 0)
+    want = np.where(gone, 0.0, p.want[:, where])
+    bound = np.where(gone, 0.0, p.bound[:, where])
+    ok = (p.ok[:, where] & known) | gone
+    right = planted(p, want, bound, ok)
+    return int((p.bad & ok).sum()) if right.all() else None
+
+
+def undone(look: Look, source: Coordinates) -> tuple[Matrix, ...] | None:
+    """x̄ with everything back in its place, where nothing was lost."""
+    if np.any(source < 0):
+        return None
+    back = np.argsort(source)
+    out = []
+    for p in look.panels:
+        at = np.full(look.evidence.domain.size, -1)
+        at[p.cols] = np.arange(len(p.cols))
+        where = at[back[p.cols]]
+        if np.any(where < 0):
+            return None
+        out.append(p.got[:, where])
+    return tuple(out)
 
 
 def permuted(look: Look) -> bool:
     """Whether the columns are those due, in another order; some may be lost."""
     p = look.block
-    if (
-        p is None
-        or not p.ok.all()
-        or len(p.cols) < 3
-        or len(p.cols) != look.leaves[0].size
-    ):
+    whole = look.leaves[0].size
+    if p is None or not p.ok.all() or len(p.cols) < 3 or len(p.cols) != whole:
         return False
     found = matching(p.got, p.own, p.want, p.bound)
     if found is None:

@@ -12,6 +12,7 @@ from gradproof.verdict import Block
 _PILED = 64.0
 
 
+_TELLING = 4  # different results of a forward, from which its precision can be told
 _NARROW = ("float32", "float16", "bfloat16")
 
 
@@ -32,6 +33,17 @@ def few_bits(look: Look) -> bool:
         if seen == len(look.panels) and seen:
             return True
     return False
+
+
+def forward_alike(look: Look, name: str) -> bool:
+    """Whether the forward's results are numbers of that precision too."""
+    e = look.evidence
+    some = e.value[np.isfinite(e.value) & (e.value != 0)]
+    if np.unique(np.abs(some)).size < _TELLING:
+        return False
+    narrow = e.codomain.with_precision(name)
+    finite = np.where(np.isfinite(e.value), e.value, 0.0)
+    return bool(np.array_equal(narrow.snap(finite), finite))
 
 
 def drawn_anew(look: Look) -> bool:

@@ -83,7 +83,11 @@ def another_stage(look: Look) -> Match | None:
             ("x̄", g, {"expected": w}),
         ):
             found = fit(target, e, value, pairs=False)
-            if found is not None and len(np.unique(np.round(g, 9))) >= 4:
+            if (
+                found is not None
+                and found.cost > 1
+                and len(np.unique(np.round(g, 9))) >= 4
+            ):
                 facts.append(f"{name} = {found.text} in {len(g)} of {len(g)} entries")
                 break
         else:

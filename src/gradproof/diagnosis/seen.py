@@ -44,6 +44,11 @@ def variables(
         if at_row is not None:
             taken = leaf.path in found
             found[f"{leaf.path} (the output)" if taken else leaf.path] = at_row
+        at_col = _spread(value, into.shape, cols) if leaf.shape == into.shape else None
+        if at_col is not None and (
+            at_row is None or not np.array_equal(at_col, at_row)
+        ):
+            found[f"{leaf.path} at the input's index"] = at_col
     for name, scalar in look.evidence.scalars:
         for path in list(found):
             found[f"{path}/{name}"] = found[path] / scalar if scalar else found[path]

@@ -127,24 +127,6 @@ def call(path: str, found: Named) -> str:
     return found.text + path
 
 
-def lines(mask: Sets) -> list[tuple[int, tuple[int, ...]]]:
-    """Whole index sets: (axis, members) such that mask is exactly these hyperplanes."""
-    out = []
-    for axis in range(mask.ndim):
-        others = tuple(set(range(mask.ndim)) - {axis})
-        any_ = np.asarray(mask.any(axis=others))
-        all_ = np.asarray(mask.all(axis=others))
-        if np.array_equal(any_, all_) and any_.any() and not any_.all():
-            out.append((axis, tuple(int(k) for k in np.flatnonzero(any_))))
-    return out
-
-
-def shifts(shape: tuple[int, ...], reach: int = 2) -> list[tuple[int, int]]:
-    """(axis, step) of small shifts of an array of that shape."""
-    steps = [s for s in range(-reach, reach + 1) if s]
-    return [(a, s) for a, s in product(range(len(shape)), steps) if shape[a] > abs(s)]
-
-
 def named_within(mask: Sets, most: Sets) -> Named | None:
     """The name of a set between two: all of ``mask``, and nothing outside ``most``."""
     for candidate in _between(mask):

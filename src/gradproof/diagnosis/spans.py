@@ -113,6 +113,8 @@ def rewrite(match: Match, look: Look) -> tuple[str, str, int]:
     grad = known.cotangents[0] if known.cotangents else "grad_output"
     if "{grad}" in code and len(known.cotangents) != 1:
         return "", "", 0
+    if old.isidentifier():
+        code = code.replace("({old})", "{old}")
     edited = known.edit(span, code.format(old=old, grad=grad))
     return edited.old, edited.new, edited.line
 

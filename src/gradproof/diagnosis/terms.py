@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -37,11 +37,14 @@ def difference(look: Look) -> Term | None:
             continue
         if not (p.ok.all() and np.isfinite(p.got).all()):
             return None
-        found = (
-            _formula(look, p, into, out)
-            or _misrouted(look, p, into, out)
-            or _low_rank(p, into, out)
-        )
+        found = _misrouted(look, p, into, out) or _low_rank(p, into, out)
+        formula = _formula(look, p, into, out)
+        if formula is not None:
+            # Where elements are coupled, the coupling tells lacking from having too much.
+            extra = formula.extra if found is None else found.extra
+            found = replace(
+                formula, extra=extra, text=_signed(formula.text, extra=extra)
+            )
         if found is None:
             return None
         if found.text and len(look.wrong_leaves) == 1 and len(look.outputs) == 1:
@@ -131,13 +134,18 @@ def _formula(look: Look, p: Panel, into: Leaf, out: Leaf) -> Term | None:
         return None
     given = fit(p.got[i, j], AMPLIFY * p.own[i, j] + p.bound[i, j], seen)
     extra = given is None and _simple_due(p, i, j, seen)
-    negative = found.text.startswith("-")
-    text = found.text.lstrip("-") if negative else found.text
-    if negative:
+    if found.text.startswith("-"):
         extra = extra or given is None
-    shown = f"{'-' if negative != extra else ''}{text}"
+    shown = found.text
     fact = f"expected minus given is {found.text} in {len(i)} of {len(i)} entries"
     return Term(extra, (fact,), shown, _add(look, p, found, i, j))
+
+
+def _signed(text: str, *, extra: bool) -> str:
+    """The term itself: what is to be added, or what is to be taken away."""
+    if not extra:
+        return text
+    return text.removeprefix("-") if text.startswith("-") else f"-{text}"
 
 
 def _simple_due(p: Panel, i: np.ndarray, j: np.ndarray, seen: dict) -> bool:  # type: ignore[type-arg]

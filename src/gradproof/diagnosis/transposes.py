@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gradproof.diagnosis.algebra import planted
-from gradproof.diagnosis.look import Look, Panel
+from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.places import fits, transposition, undone
 from gradproof.space import Leaf, Matrix
 
 
@@ -30,33 +31,15 @@ def map_transposed(look: Look, leaf: Leaf) -> bool:
     return seen
 
 
-def _order(leaf: Leaf) -> np.ndarray | None:
-    if leaf.is_complex or len(leaf.shape) < 2 or leaf.shape[-1] != leaf.shape[-2]:
-        return None
-    at = np.arange(leaf.size).reshape(leaf.shape)
-    return np.swapaxes(at, -1, -2).ravel()
-
-
 def leaf_transposed(look: Look, leaf: Leaf) -> bool:
     """Whether the gradient of a square matrix is returned transposed."""
-    order = _order(leaf)
-    panels = look.on((leaf,)).panels
-    if order is None or not panels:
-        return False
-    return all(_fits(p, order) for p in panels)
-
-
-def _fits(p: Panel, order: np.ndarray) -> bool:
-    if len(p.cols) != len(order):
-        return False
-    return bool(planted(p, p.want[:, order], p.bound[:, order], p.ok[:, order]).all())
+    source = transposition(leaf, look.evidence.domain)
+    return source is not None and fits(look.on((leaf,)), source)
 
 
 def mended(look: Look) -> tuple[Matrix, ...] | None:
     """x̄ with the last two axes exchanged."""
     if len(look.leaves) != 1:
         return None
-    order = _order(look.leaves[0])
-    if order is None or any(len(p.cols) != len(order) for p in look.panels):
-        return None
-    return tuple(p.got[:, order] for p in look.panels)
+    source = transposition(look.leaves[0], look.evidence.domain)
+    return None if source is None else undone(look, source)

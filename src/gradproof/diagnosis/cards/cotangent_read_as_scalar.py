@@ -61,8 +61,11 @@ def _of_probes(look: Look) -> str | None:
         known = p.ok.all(axis=0)
         if known.sum() < 2:
             continue
-        got, want = p.got[:2], p.want[:2, known]
-        if rank(got, AMPLIFY * p.own[:2]) == 1 and rank(want, p.bound[:2, known]) == 2:
+        # Columns that are 0 for all cotangents say nothing of how these are read.
+        known &= (np.abs(p.got) > AMPLIFY * p.own).any(axis=0)
+        got, want = p.got[:2, known], p.want[:2, known]
+        few = AMPLIFY * p.own[:2, known]
+        if rank(got, few) == 1 and rank(want, p.bound[:2, known]) == 2:
             return "one number taken from ȳ"
     return None
 

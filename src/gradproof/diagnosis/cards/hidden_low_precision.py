@@ -13,6 +13,7 @@ from gradproof.diagnosis.rounding import (
     drawn_anew,
     errors,
     few_bits,
+    forward_alike,
     precision,
 )
 from gradproof.space import unit
@@ -30,7 +31,11 @@ def _match(look: Look) -> Match | None:
     if name is None:
         return None
     wide = look.evidence.domain.leaves[0].precision
-    harm = Severity.WARNING if unit(name) < 1e-6 else Severity.ERROR
+    # A forward of the same precision is consistent with it, and its author's choice.
+    mild = unit(name) < 1e-6 or any(
+        forward_alike(look, n) for n in ("float16", "bfloat16") if unit(n) >= unit(name)
+    )
+    harm = Severity.WARNING if mild else Severity.ERROR
     return Match(
         f"{look.name} computes in a lower precision than {wide}",
         (what, f"the errors look like rounding at the size of {name}, to both sides"),

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look
-from gradproof.diagnosis.places import columns, permuted, sources
-from gradproof.diagnosis.slices import shifts
+from gradproof.diagnosis.places import arrangements, fits, permuted, undone
 from gradproof.diagnosis.structure import matching, scattered
+from gradproof.space import Matrix
 from gradproof.verdict import Severity
 
 
 def _match(look: Look) -> Match | None:
     if len(look.wrong_leaves) == 1:
         leaf = look.wrong_leaves[0]
-        for axis, step in shifts(leaf.shape):
-            for wrap in (True, False):
-                src = sources(leaf, axis, step, wrap=wrap)
-                if columns(look, src):
-                    return _say(look, f"x̄ is {_by(step)} along axis {axis} of {leaf.path}",
-                                leaf.path)  # fmt: skip
+        for how, source in arrangements(leaf, look.evidence.domain):
+            if fits(look, source):
+                said = f"x̄ is {how} of {leaf.path}"
+                return _say(look, said, leaf.path, undone(look, source))
         if permuted(look):
             return _say(
                 look, f"the entries of x̄ are permuted in {leaf.path}", leaf.path
@@ -31,16 +29,16 @@ def _match(look: Look) -> Match | None:
     return _rows(look)
 
 
-def _by(step: int) -> str:
-    return f"shifted by {abs(step)} ({'late' if step > 0 else 'early'})"
-
-
-def _say(look: Look, how: str, path: str) -> Match:
+def _say(
+    look: Look, how: str, path: str, back: tuple[Matrix, ...] | None = None
+) -> Match:
     return Match(
         f"{look.name} puts the gradient of {path} at the wrong index",
         (f"{how}; undone, it agrees with the oracle",),
         note="sums and norms of the gradient are right, and so are constant inputs",
         help="check the index arithmetic: which output each element of the input feeds",
+        repaired=back,
+        agreed="x̄ put back in its place",
     )
 
 

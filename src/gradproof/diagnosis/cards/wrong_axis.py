@@ -7,6 +7,7 @@ import numpy as np
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look, Panel
 from gradproof.diagnosis.structure import got_support, relations, want_support
+from gradproof.space import Leaf
 from gradproof.verdict import Severity
 
 
@@ -18,7 +19,7 @@ def _match(look: Look) -> Match | None:
         due = relations(p, want_support(p), into, out)
         done = relations(p, got_support(p), into, out)
         lost, gained = due - done, done - due
-        if lost and not gained and into.shape == out.shape and _mixes(p):
+        if lost and not gained and _same_shape(into, out) and _mixes(p):
             facts.append(
                 f"d{out.path}/d{into.path} keeps axis {sorted(lost)[0][1]} apart; the "
                 "backward mixes along it"
@@ -38,6 +39,10 @@ def _match(look: Look) -> Match | None:
         note="a test with one row, or with a symmetric input, hides this",
         help="use the forward's axis in every sum, mean, flip and cumulative sum",
     )
+
+
+def _same_shape(into: Leaf, out: Leaf) -> bool:
+    return into.shape == out.shape and len(into.shape) > 1
 
 
 def _mixes(p: Panel) -> bool:
