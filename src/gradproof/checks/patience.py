@@ -50,6 +50,7 @@ def patience(seconds: float) -> Iterator[None]:
         yield
     finally:
         with lock:
+            # What was raised before this arrives here at the latest. Taking it back by
+            # raising nothing would leave the interpreter waiting for it for ever.
             done.set()
-            raise_in(thread, None)  # what was raised too late is taken back
         timer.cancel()
