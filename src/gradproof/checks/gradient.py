@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from gradproof.checks import coarse
 from gradproof.checks.rounding import SAFETY, own_rounding, shake, typical
 from gradproof.oracles import Differences
 from gradproof.rule import Rule
 from gradproof.space import Matrix, Space, Vector, unit
-from gradproof.verdict import Block, Code, Direction, Estimate, Probe
+from gradproof.verdict import Block, Code, Direction, Estimate, Limit, Located, Probe
 
 # Above this many suspicious columns a sample is confirmed and stands for the rest.
 CONFIRMED_COLUMNS = 48
@@ -31,6 +32,8 @@ class Compared:
     method: str = ""
     whole: bool = True
     failures: tuple[str, ...] = field(default=())
+    located: tuple[Located, ...] = ()
+    limits: tuple[Limit, ...] = ()  # of structures, as told by the directions
 
     @property
     def wrong(self) -> bool:
@@ -102,6 +105,7 @@ def whole(
     implied, own = implied_rows(rule, x, np.arange(m), rng)
     block = measured(oracle, np.arange(m), np.arange(n), implied, own, "quick")
     block = endless(confirmed(oracle, block))
+    block = coarse.unheard(block, oracle.value, rule.primal.codomain)
     got = rule.vjp(x, ybar).value
     if got is None:
         got = np.full(n, np.nan)
@@ -170,7 +174,7 @@ def measured(
 ) -> Block:
     """The block of the Jacobian at ``rows`` × ``cols``; ``implied`` has those rows."""
     c = oracle.columns(cols, plan)
-    return Block(
+    block = Block(
         rows=rows,
         cols=cols,
         implied=implied[:, cols] if implied.shape[1] != len(cols) else implied,
@@ -192,6 +196,7 @@ def some_columns(block: Block, cols: np.ndarray) -> Block:
     return replace(
         block, cols=cols, **{name: getattr(block, name)[:, cols] for name in names}
     )
+    return outside(oracle, block)
 
 
 def confirmed(oracle: Differences, block: Block) -> Block:
