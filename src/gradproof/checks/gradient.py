@@ -104,7 +104,7 @@ def whole(
     n, m = rule.primal.domain.size, rule.primal.codomain.size
     implied, own = implied_rows(rule, x, np.arange(m), rng)
     block = measured(oracle, np.arange(m), np.arange(n), implied, own, "quick")
-    block = endless(confirmed(oracle, block))
+    block = outside(oracle, endless(confirmed(oracle, block)))
     block = coarse.unheard(block, oracle.value, rule.primal.codomain)
     got = rule.vjp(x, ybar).value
     if got is None:
@@ -188,6 +188,7 @@ def measured(
         method=oracle.method,
         evaluations=c.evaluations,
     )
+    return outside(oracle, block)
 
 
 def some_columns(block: Block, cols: np.ndarray) -> Block:
@@ -196,7 +197,6 @@ def some_columns(block: Block, cols: np.ndarray) -> Block:
     return replace(
         block, cols=cols, **{name: getattr(block, name)[:, cols] for name in names}
     )
-    return outside(oracle, block)
 
 
 def confirmed(oracle: Differences, block: Block) -> Block:
