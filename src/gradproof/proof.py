@@ -182,6 +182,7 @@ def _proved(
         block=shown.block,
         probes=shown.probes,
         directions=shown.directions,
+        located=shown.located,
         asked=_asked(run, found),
         elsewhere=early + native + _settings(run, truth, found),
         overflow=_overflow(rule),
@@ -271,8 +272,11 @@ def _truth_rule(rule: Rule) -> Rule | None:
         return None
     coarse = max(rule.primal.domain.unit, rule.primal.codomain.unit)
     top = np.abs(np.nan_to_num(b)).max(initial=0.0)
+    # In half precision a thousand roundings would let any other function through, such
+    # as one that draws other numbers.
+    room = min(1e3 * coarse, 0.06)
     with np.errstate(invalid="ignore"):
-        near = np.abs(a - b) <= 1e3 * coarse * np.maximum(np.abs(b), 1e-2 * top)
+        near = np.abs(a - b) <= room * np.maximum(np.abs(b), 1e-2 * top)
     return wide if (near | (np.isnan(a) & np.isnan(b)) | (a == b)).all() else None
 
 
@@ -306,7 +310,8 @@ def _compare_plainly(run: _Run, rule: Rule, x: Vector) -> Compared:
     planned = 5 * n * once + 3 * m * back
     if n * m <= WHOLE_ENTRIES and (planned <= run.options.seconds or n + m <= 16):
         return gradient.whole(rule, oracle, x, run.ybar, run.rng)
-    return sampled.sampled(rule, oracle, x, [run.ybar, run.other], run.rng)
+    ybars = [run.ybar, run.other]
+    return sampled.sampled(rule, oracle, x, ybars, run.rng, run.options.seconds)
 
 
 def _seconds(call: Callable[[], object]) -> float:

@@ -161,6 +161,20 @@ class Direction:
 
 
 @dataclass(frozen=True, eq=False)
+class Located:
+    """The part of one input's gradient that masked directions found wrong.
+
+    ``mask`` is over the leaf's coordinates; outside it nothing disagreed. ``solid``: the
+    entries tried inside were all wrong, so that the mask is the place itself and not
+    only a fence around it.
+    """
+
+    path: str
+    mask: Mask
+    solid: bool = True
+
+
+@dataclass(frozen=True, eq=False)
 class Linearity:
     """What vjp answered to related cotangents, at one point.
 
@@ -325,6 +339,7 @@ class Evidence:
     block: Block | None = None  # the (part of the) Jacobian that was compared
     probes: tuple[Probe, ...] = ()
     directions: tuple[Direction, ...] = ()
+    located: tuple[Located, ...] = ()  # where directions alone told what is wrong
     asked: tuple[Asked, ...] = ()
     effects: tuple[Effect, ...] = ()
     elsewhere: tuple[Elsewhere, ...] = ()

@@ -56,6 +56,7 @@ def back(at: Chart, found: Compared) -> Compared:
         block=None if found.block is None else back_block(at, found.block),
         probes=tuple(_probe(at, p) for p in found.probes),
         directions=tuple(_direction(at, d) for d in found.directions),
+        located=(),  # by coordinates, which are not entries
     )
 
 

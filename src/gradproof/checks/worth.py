@@ -126,18 +126,18 @@ def limits(found: Compared) -> tuple[Limit, ...]:
     """The relative error that would have been seen: of the whole, and of one entry."""
     if found.block is not None and found.block.whole:
         return _block_limits(found.block)
-    out = []
     uniform = [
         (d.bound + abs(d.got - d.expected)) / abs(d.expected)
         for d in found.directions
         if d.expected != 0
     ]
+    uniform += [a for p in found.probes if (a := probe_limit(p)) is not None]
+    out = [Limit("uniform", min(uniform))] if uniform else []
     entry = _probe_entry(found)
-    if uniform:  # which shows in every entry too
-        least = min(uniform) if entry is None else min(*uniform, entry)
-        out.append(Limit("uniform", least))
     if entry is not None:
         out.append(Limit("one entry", entry))
+    elif found.limits:
+        out += found.limits
     elif uniform and found.directions:
         d = found.directions[0]
         live = np.abs(d.tangent[d.tangent != 0])
