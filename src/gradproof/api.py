@@ -204,7 +204,8 @@ def check(
     if inputs is None:
         rule, record_inputs, notes = _guessed(fn, kwargs, more, seed)
     else:
-        actual, extra = _actual(fn, inputs, kwargs, sizes, seed)
+        arrays = gradient is not None or jacobian is not None  # which are NumPy's
+        actual, extra = _actual(fn, inputs, kwargs, sizes, seed, arrays=arrays)
         rule = adapters.adapt(fn, actual, extra, **more)
         record_inputs, notes = (actual, extra), ()
     _fitting(rule.primal)
@@ -275,6 +276,8 @@ def _actual(
     kwargs: Mapping[str, Any] | None,
     sizes: Mapping[str, int] | None,
     seed: int,
+    *,
+    arrays: bool = False,
 ) -> tuple[Any, dict[str, Any]]:
     """Inputs as the framework's tensors: described ones are drawn and made real."""
     extra = dict(kwargs or {})
@@ -284,24 +287,24 @@ def _actual(
         and any(isinstance(item, Described) for item in inputs)
     ):
         drawn = draw((inputs,) if one else tuple(inputs), dict(sizes or {}), seed)
-        actual, named = realise(drawn, fn)
+        actual, named = realise(drawn, fn, arrays=arrays)
         return actual, {**extra, **named}
     if isinstance(inputs, dict) and any(
         isinstance(item, Described) for item in inputs.values()
     ):
         keep = {k: v for k, v in inputs.items() if not isinstance(v, Described)}
         todo = [v.named(k) for k, v in inputs.items() if isinstance(v, Described)]
-        actual, named = realise(draw(todo, dict(sizes or {}), seed), fn)
+        actual, named = realise(draw(todo, dict(sizes or {}), seed), fn, arrays=arrays)
         named.update(zip([d.name for d in todo], actual, strict=False))
         return (), {**extra, **keep, **named}
     return inputs, extra
 
 
 def realise(
-    drawn: Sequence[Drawn], thing: Any = None
+    drawn: Sequence[Drawn], thing: Any = None, *, arrays: bool = False
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Drawn samples as the tensors or arrays that ``thing`` takes, and its keywords."""
-    return adapters.realise(drawn, thing)
+    return adapters.realise(drawn, thing, arrays=arrays)
 
 
 def _guessed(

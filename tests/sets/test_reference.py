@@ -247,3 +247,10 @@ def test_what_is_no_reference_is_refused(keyword):
                 **{keyword: other},
             )  # fmt: skip
         assert str(error.value) == said
+
+
+def test_described_inputs_of_a_numpy_pair_are_arrays_where_torch_is_about():
+    report = gradproof.check(
+        lambda a: np.linalg.slogdet(a)[1], arg.spd(3, 3), gradient=np.linalg.inv
+    )
+    assert report.verdict is Verdict.PASS, str(report)

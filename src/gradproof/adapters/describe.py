@@ -102,14 +102,16 @@ def _word(value: Any) -> str:
 # From samples, and back.
 
 
-def realise(drawn: Iterable[Drawn], thing: Any = None) -> Actual:
+def realise(
+    drawn: Iterable[Drawn], thing: Any = None, *, arrays: bool = False
+) -> Actual:
     """Drawn samples as tensors (or arrays): positional arguments, and keywords.
 
     Floating-point ones that are not ``fixed`` require grad. They are tensors where
     PyTorch is imported, unless ``thing`` is a function of a module that knows NumPy
-    only.
+    only, or ``arrays`` are asked for.
     """
-    with_torch = "torch" in sys.modules and not _numpy_only(thing)
+    with_torch = "torch" in sys.modules and not (arrays or _numpy_only(thing))
     make = _tensor if with_torch else _array
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
