@@ -57,6 +57,7 @@ SMALL_MISMATCH = 0.03
 ROUNDS = 3  # of requests from the cards
 ANSWER_SECONDS = 6.0  # after which no further request is answered
 PARTS = 8  # custom gradients inside a callable that are proved alone, at most
+NO_SECOND_ORDER = "second order: there is none"
 PATIENCE = 4  # times the repeats, where something is odd
 # A block that a card asks for is measured thoroughly up to this size. What is wrong is
 # known by then; it is asked for to be named.
@@ -458,6 +459,7 @@ def _settings(run: _Run, truth: Rule | None, found: Compared) -> tuple[Elsewhere
 def _second(run: _Run, rule: Rule) -> list[Elsewhere]:
     derived = rule.derived("second order")
     if derived is None:
+        run.rule.second_order_note = rule.second_order_note or NO_SECOND_ORDER
         return []
     reply = derived.vjp(derived.primal.point, derived.primal.codomain.draw(run.rng))
     if reply.failure is not None:
@@ -832,6 +834,8 @@ def _not_asked(rule: Rule, options: Options) -> tuple[str, ...]:
     out = []
     if options.orders < 2:
         out.append("second order")
+    elif rule.second_order_note:
+        out.append(rule.second_order_note)
     if not options.ways:
         out.append("ways")
     return (*out, "compile", "other shapes")
