@@ -135,7 +135,6 @@ class SinCosElif(SinCos):
 class SinCosProduct(SinCos):
     @staticmethod
     def backward(ctx, gs, gc):
-        (x,) = ctx.saved_tensors
         out = SinCos.backward(ctx, gs, gc)
         if gs is not None and gc is not None:
             out = out + gs * gc
@@ -170,7 +169,7 @@ ROWS = (
     row(1, "packed grad_output", CubePacked, Cube, matrix, "layout-assumed"),
     row(2, "reads past a stride of 0", CubeBeyond, Cube, matrix, "layout-assumed"),
     row(3, "relu of g", CubeRelu, Cube, matrix, "nonlinear-cotangent"),
-    row(4, "g clamped", CubeClamped, Cube, matrix, "gradient-clipping"),
+    row(4, "g clamped", CubeClamped, Cube, matrix, "nonlinear-cotangent"),
     row(5, "g squared", CubeSquared, Cube, matrix, "nonlinear-cotangent"),
     row(6, "g as a flag", SumAsFlag, SumOfSquares, matrix, "nonlinear-cotangent"),
     row(7, "g forgotten", SumForgotten, SumOfSquares, matrix, "dropped-cotangent"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -36,7 +37,7 @@ class Exp2OnCotangent(Exp2):
 
 
 class Exp2Workspace(Exp2):
-    space: dict = {}
+    space: ClassVar[dict] = {}
 
     @classmethod
     @once_differentiable
