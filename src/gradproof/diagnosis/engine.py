@@ -52,8 +52,10 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     specific once they are answered.
     """
     session = _Asking(Look.at(evidence))
-    for layer in LAYERS:
-        session.ask(layer)
+    # What a rule gave may hold NaN and infinities: they are what is to be explained.
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        for layer in LAYERS:
+            session.ask(layer)
     ranked = sorted(session.found, key=lambda f: _WEIGHT[f.severity])
     answered = {key for key, _ in evidence.answers}
     wanted: dict[str, Request] = {}

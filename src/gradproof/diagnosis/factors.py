@@ -85,7 +85,7 @@ def _entrywise(look: Look, p: Panel, into: Leaf, out: Leaf) -> Factor | None:
     # An entry that is not well above its error says nothing of a ratio.
     clear = (np.abs(got) > SIGNAL * own) & (np.abs(want) > SIGNAL * bound)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rel = np.where(clear, bound / np.abs(want) + own / np.abs(got), np.inf)
+        rel = np.where(clear, bound / np.abs(want) + own / np.abs(got), 1.0)
         down = np.where(clear, want / got, 0.0)
         up = np.where(clear, got / want, 0.0)
     seen = variables(look, p, into, out, i, j)
