@@ -254,3 +254,27 @@ def test_described_inputs_of_a_numpy_pair_are_arrays_where_torch_is_about():
         lambda a: np.linalg.slogdet(a)[1], arg.spd(3, 3), gradient=np.linalg.inv
     )
     assert report.verdict is Verdict.PASS, str(report)
+
+
+def test_a_solver_and_its_exact_reference_agree_to_within_its_noise():
+    a = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.75], [0.5, 0.75, 5.0]])
+
+    def solve(b, tol=1e-7):
+        x = np.zeros(3)
+        while np.linalg.norm(a @ x - b) > tol * np.linalg.norm(b):
+            x = x + 0.15 * (b - a @ x)
+        return x
+
+    def vjp(ybar, b):
+        return np.linalg.solve(a.T, ybar)
+
+    b = np.array([1.0, 2.0, 3.0])
+    exact = gradproof.check(
+        solve, b, vjp=vjp, reference=lambda b: np.linalg.solve(a, b)
+    )
+    assert exact.verdict is Verdict.PASS, str(exact)
+    wrong = gradproof.check(
+        solve, b, vjp=lambda g, b: 1.1 * vjp(g, b),
+        reference=lambda b: np.linalg.solve(a, b),
+    )  # fmt: skip
+    assert wrong.verdict is Verdict.FAIL
