@@ -192,8 +192,9 @@ class Space:
         out = np.empty(self.size)
         for leaf in self.leaves:
             bits, lowest, _ = _FORMATS[leaf.precision]
-            _, exponent = np.frexp(v[leaf.slice])
-            out[leaf.slice] = np.ldexp(1.0, np.maximum(exponent - 1, lowest) - bits + 1)
+            power = _power_below(v[leaf.slice])
+            np.maximum(power, 2.0**lowest, out=power)
+            np.multiply(power, 2.0 ** (1 - bits), out=out[leaf.slice])
         return out
 
     def snap(self, v: Vector) -> Vector:
@@ -220,6 +221,14 @@ class Space:
     def with_precision(self, precision: str) -> Space:
         """The same leaves, held in another precision."""
         return Space.of([replace(a, precision=precision) for a in self.leaves])
+
+
+def _power_below(v: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The largest power of two that is not above each |v|; 1/2 for 0 and what is not finite."""
+    bits = np.ascontiguousarray(v, dtype=np.float64).view(np.int64) & 0x7FF0000000000000
+    power: np.ndarray[Any, Any] = bits.view(np.float64)
+    power[(v == 0) | ~np.isfinite(power)] = 0.5
+    return power
 
 
 def _to_bfloat16(v: Vector) -> Vector:

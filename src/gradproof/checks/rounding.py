@@ -8,7 +8,7 @@ import numpy as np
 
 from gradproof.oracles import settled
 from gradproof.rule import Primal, Rule
-from gradproof.space import Space, Vector, underflow, unit
+from gradproof.space import Space, Vector, unit
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -17,6 +17,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 # rounding of the steps in between for every operator that was measured.
 SAFETY = 8.0
 SHAKES = 4
+MANY = 1 << 16  # coordinates from which half as many shakes must do, for twice the room
 
 
 def own_rounding(
@@ -30,14 +31,15 @@ def own_rounding(
     """Rounding that ``got`` = vjp(x, ȳ) may carry, entry by entry.
 
     The largest change over a few one-ulp shakes of x and ȳ, no smaller than the r.m.s.
-    change over its leaf, times a safety factor, plus a few ulps of the entry itself
-    and what is lost to underflow.
+    change over its leaf, times a safety factor, plus a few ulps of the entry itself.
+    Of many entries fewer shakes are made, and the safety factor is larger.
     ``like`` names the precisions whose ulps are meant, where they are not the rule's.
     """
     like = like or rule.primal
     domain, codomain = like.domain, like.codomain
     spread = np.zeros(domain.size)
-    for _ in range(SHAKES):
+    share = 2 if max(domain.size, codomain.size) >= MANY else 1
+    for _ in range(SHAKES // share):
         shaken = rule.vjp(shake(domain, x, rng), shake(codomain, ybar, rng))
         if shaken.value is not None:
             with np.errstate(invalid="ignore"):
@@ -47,7 +49,7 @@ def own_rounding(
         part = spread[leaf.slice]
         part = np.where(np.isfinite(part), part, 0.0)
         usual = typical(part, got[leaf.slice], unit(leaf.precision))
-        out[leaf.slice] = SAFETY * np.maximum(part, usual)
+        out[leaf.slice] = share * SAFETY * np.maximum(part, usual)
     magnitude = np.where(np.isfinite(got), np.abs(got), 0.0)
     return out + SAFETY * domain.units() * magnitude
 

@@ -69,10 +69,10 @@ def _ask(
         return _agreed(way)
     truth = way.fold(plain)
     # A fold may cancel; its rounding is that of what was summed.
-    slack = np.maximum(
-        same_answer_slack(rule.primal.domain, truth, own),
-        same_answer_slack(rule.primal.domain, plain, own),
-    )
+    slack = same_answer_slack(rule.primal.domain, plain, own)
+    if truth is not plain:
+        other = same_answer_slack(rule.primal.domain, truth, own)
+        slack = np.maximum(slack, other)
     if way.unit:
         for leaf in rule.primal.domain:
             top = np.abs(np.nan_to_num(truth[leaf.slice])).max(initial=0.0)

@@ -77,7 +77,8 @@ def _quick(
         h /= 2
     few = _Few(phi, zero, unit, grain)
     answer, values = few.at(h, noise)
-    for _ in range(RETRIES):
+    fine = _finite(values)
+    for _ in range(0 if fine else RETRIES):
         lost = np.isfinite(zero) & ~np.isfinite(values).all(axis=0)
         if not lost.any() or h / CLOSER < 16 * grain or room < 2 * h:
             break
@@ -86,7 +87,7 @@ def _quick(
         found = lost & np.isfinite(finer).all(axis=0)
         answer = quick.merged(answer, again, found)
         values = np.where(found, finer, values)
-    if room >= 2 * h:
+    if room >= 2 * h and not fine:
         answer = quick.withdrawn(answer, values)
     if answer.excess > quick.NOISY:
         if noise is None and zero.size < quick.MANY:
@@ -94,9 +95,13 @@ def _quick(
             answer = few.at(h, noise)[0]
         wide = power_of_two(span) * quick.step_ratio(unit * answer.excess)
         if room >= 2 * wide > 2 * h:
-            other = quick.withdrawn(*few.at(wide, noise))
+            other, wider = few.at(wide, noise)
+            if not _finite(wider):
+                other = quick.withdrawn(other, wider)
             answer = quick.better(answer, other)
-    silent = (values == zero).all(axis=0)
+    silent = values[0] == zero
+    for k in range(1, len(values) if silent.any() else 0):
+        silent &= values[k] == zero
     if silent.any():
         far = power_of_two(span)
         ends = np.stack([phi(far), phi(-far)])
@@ -116,12 +121,21 @@ class _Few:
 
     def at(self, h: float, noise: Vector | None) -> tuple[Answer, Array]:
         """The estimate from ±h and ±2h, and the values (NaN outside the range)."""
-        a, b, c, d = (self.phi(t) for t in (h, -h, 2 * h, -2 * h))
-        steps = (np.array(h), np.array(-h), np.array(2 * h), np.array(-2 * h))
+        values = np.empty((4, self.zero.size))
+        at = (h, -h, 2 * h, -2 * h)
+        for row, t in zip(values, at, strict=True):
+            row[...] = self.phi(t)
+        steps = tuple(np.array(t) for t in at)
+        rows = (values[0], values[1], values[2], values[3])
         answer = quick.central(
-            steps, (a, b, c, d), self.zero, self.unit, self.grain, noise
+            (steps[0], steps[1], steps[2], steps[3]),
+            rows,
+            self.zero,
+            self.unit,
+            self.grain,
+            noise,
         )
-        return answer, np.stack([a, b, c, d])
+        return answer, values
 
     def noise(self, h: float) -> Vector:
         """Noise of each output from nine values in [−h, h]; three times, for safety."""
@@ -129,6 +143,13 @@ class _Few:
         with np.errstate(all="ignore"):
             sigma = 3.0 * noise_.table(values)
         return np.where(np.isfinite(sigma), sigma, 0.0)
+
+
+def _finite(values: Array) -> bool:
+    """Whether all are finite; their sum is, then. Row by row, to save memory."""
+    return all(
+        bool(np.isfinite(row.sum())) or bool(np.isfinite(row).all()) for row in values
+    )
 
 
 def _nothing(zero: Array, code: Code) -> Answer:

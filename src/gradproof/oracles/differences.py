@@ -20,6 +20,7 @@ RELATIVE = 2.0**-30
 # size: small outputs are often differences of large ones.
 ROUNDINGS = 4.0
 SHARED = 2.0**-4  # of the rounding of the largest, the least noise of every output
+SAMPLE = 1 << 15  # coordinates of which the typical size is taken, at most
 REACH = 4.0  # the largest step, in units of a coordinate's scale
 
 
@@ -199,6 +200,7 @@ def _scales(primal: Primal, x: Vector) -> Vector:
         size = np.abs(x[leaf.slice])
         size = np.where(np.isfinite(size), size, 0.0)
         some = size[size > 0]
+        some = some[:: max(1, len(some) // SAMPLE)]
         typical = float(np.median(some)) if len(some) else 1.0
         out[leaf.slice] = np.maximum(size, typical)
     exponent = np.frexp(out)[1] - 1
