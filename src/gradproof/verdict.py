@@ -468,3 +468,5 @@ class Record:
     provenance: tuple[tuple[str, str], ...] = ()  # versions, platform
     evaluations: tuple[int, int] = (0, 0)  # forwards, vjps
     seconds: float = 0.0
+    suggestion: str = ""  # a backward as code, proved; "" where none was asked or had
+    no_suggestion: str = ""  # why there is none, where one was asked for
