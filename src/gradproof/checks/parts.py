@@ -40,6 +40,8 @@ def blame(
         for f in r.findings
         if _error(f) and (r.verdict is Verdict.PASS or not f.allowed)
     ]
+    # Alone it may show more; what the whole showed of it leads.
+    told.sort(key=lambda f: f.slug != findings[0].slug)
     first = _adding(told[0], (f"applied inside `{whole}`", *said))
     return (first, *told[1:], *(f for f in findings if not _error(f)))
 
