@@ -31,13 +31,14 @@ from gradproof.checks.rounding import own_rounding
 from gradproof.diagnosis import diagnose
 from gradproof.diagnosis import requests as requests_
 from gradproof.errors import GradproofError, UsageError
-from gradproof.oracles import Charted, best, chart, settled
-from gradproof.rule import Reply, Rule
+from gradproof.oracles import Charted, Differences, best, chart, settled
+from gradproof.rule import Primal, Reply, Rule
 from gradproof.space import Matrix, Space, Vector, unit
 from gradproof.verdict import (
     Asked,
     Block,
     Code,
+    Curve,
     Elsewhere,
     Evidence,
     Finding,
@@ -50,6 +51,7 @@ from gradproof.verdict import (
     Verdict,
 )
 
+LARGE = 1 << 16  # inputs or outputs from which a call is not cheap
 WHOLE_ENTRIES = 1 << 18  # a Jacobian of more entries is not formed
 WHOLE_SECONDS = 2.0  # nor one that would take longer than this, as planned beforehand
 # A mismatch smaller than this share of the Jacobian may be that of a truncated solver.
@@ -95,6 +97,16 @@ class _Run:
     own: Vector
     form: Form = field(default_factory=Form)
     vjps: int = 0
+    oracles: list[tuple[Primal, Vector, Differences]] = field(default_factory=list)
+
+    def best(self, primal: Primal, x: Vector) -> Differences:
+        """What is differenced at ``x``, chosen once."""
+        for known, at, oracle in self.oracles:
+            if known is primal and np.array_equal(at, x):
+                return oracle
+        oracle = best(primal, x)
+        self.oracles.append((primal, x, oracle))
+        return oracle
 
     @property
     def domain(self) -> Space:
@@ -187,7 +199,7 @@ def _proved(
         asked=_asked(run, found),
         elsewhere=early + native + _settings(run, truth, found),
         overflow=_overflow(rule),
-        curves=curves.curves((truth or rule).primal, shown),
+        curves=_curves(truth or rule, shown),
     )
     evidence = _repeated(run, evidence, again)
     undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
@@ -210,6 +222,14 @@ def _proved(
         symmetric=_symmetric(evidence), still=_still(run, found),
         along=constrained.compared(at), inexact=weighed.inexact,
     )  # fmt: skip
+
+
+def _curves(rule: Rule, shown: Compared) -> tuple[Curve, ...]:
+    """Those of a large problem only where something is wrong: they take as long."""
+    n, m = rule.primal.domain.size, rule.primal.codomain.size
+    if max(n, m) > LARGE and not shown.wrong:
+        return ()
+    return curves.curves(rule.primal, shown)
 
 
 def _ours(rule: Rule) -> tuple[str, ...]:
@@ -304,7 +324,7 @@ def _accepting(run: _Run, rule: Rule, found: Compared) -> Compared:
 
 
 def _compare_plainly(run: _Run, rule: Rule, x: Vector) -> Compared:
-    oracle = best(rule.primal, x)
+    oracle = run.best(rule.primal, x)
     n, m = rule.primal.domain.size, rule.primal.codomain.size
     once = _seconds(lambda: rule.primal.value(x))
     back = _seconds(lambda: rule.vjp(x, run.ybar))
@@ -364,7 +384,7 @@ def _stopping(
     size = float(np.nan_to_num(np.abs(b.value)).max())
     if not gap <= SMALL_MISMATCH * size:
         return found, ()
-    scales = best(rule.primal, run.x).scales()
+    scales = run.best(rule.primal, run.x).scales()
     at = chart(rule.primal.domain, run.x)
     primal = rule.primal if at is None else Charted(rule.primal, at)
     steps = scales if at is None else best(primal).scales()
@@ -498,7 +518,7 @@ def _asked(run: _Run, found: Compared) -> tuple[Asked, ...]:
     if not run.options.ways:
         return ()
     out = list(ways.asked(run.rule, run.x, run.ybar, run.own))
-    oracle = best(run.rule.primal, run.x)
+    oracle = run.best(run.rule.primal, run.x)
     scale = oracle.scales()
     tangents = [scale * run.domain.draw(run.rng) for _ in range(2)]
     at = chart(run.domain, run.x)
@@ -541,7 +561,7 @@ def _vague(run: _Run, found: Compared) -> bool:
 
 def _moved(run: _Run, rule: Rule) -> Compared | None:
     """The comparison at other values of the same shape; None where none are valid."""
-    scale = best(rule.primal, run.x).scales()
+    scale = run.best(rule.primal, run.x).scales()
     for size in (1.0, 0.25):
         draw = run.rng.integers(16, 96, run.domain.size) / 64.0
         sign = np.where(run.rng.random(run.domain.size) < 0.5, -1.0, 1.0)
@@ -708,7 +728,7 @@ def _block_at(
         every = np.arange(at.space.size)
         b = constrained.back_block(at, _block_at(run, inner, at.point, rows, every))
         return gradient.some_columns(b, cols)
-    oracle = best(rule.primal, x)
+    oracle = run.best(rule.primal, x)
     implied, own = gradient.implied_rows(rule, x, rows, run.rng)
     small = len(cols) * rule.primal.codomain.size <= THOROUGH_ENTRIES
     plan = "thorough" if small and len(cols) <= gradient.CONFIRMED_COLUMNS else "quick"

@@ -140,9 +140,8 @@ def column_by_column(
         for p in probes
     ]
     part, size = lanes.leaf.slice, oracle.scales()
-    rows = {
-        id(t): {k: lanes.rows(v[part]).copy() for k, v in t.items()} for t in tables
-    }
+    # Views of the tables where the leaf lies by cells as it is, copies elsewhere.
+    rows = {id(t): {k: lanes.rows(v[part]) for k, v in t.items()} for t in tables}
     started = time.perf_counter()
     for k in range(lanes.width):
         along = first if first is not None else _column(oracle, lanes, size, k)

@@ -93,7 +93,7 @@ def _along(members: Sets) -> tuple[str, str] | None:
 def _square(mask: Sets) -> Named | None:
     if mask.ndim < 2 or mask.shape[-1] != mask.shape[-2]:
         return None
-    n = mask.shape[-1]
+    n, lead = mask.shape[-1], tuple(range(mask.ndim - 2))
     eye = np.eye(n, dtype=bool)
     shapes = {
         "the diagonal of ": eye,
@@ -106,6 +106,12 @@ def _square(mask: Sets) -> Named | None:
     for text, pattern in shapes.items():
         if np.array_equal(np.broadcast_to(pattern, mask.shape), mask):
             return Named(text, "diagonal" if "diagonal of" in text else "triangle")
+    width = int(np.abs(np.subtract(*np.nonzero(mask.any(axis=lead)))).max())
+    band = np.tri(n, k=width, dtype=bool) & ~np.tri(n, k=-width - 1, dtype=bool)
+    if width and np.array_equal(np.broadcast_to(band, mask.shape), mask):
+        return Named(
+            f"the band of width {2 * width + 1} along the diagonal of ", "band"
+        )
     return None
 
 

@@ -209,6 +209,8 @@ def _scales(primal: Primal, x: Vector) -> Vector:
 
 def _range(lows: Vector, highs: Vector, x: Vector, u: Vector) -> tuple[float, float]:
     """How far t may go so that x + t·u stays inside the domain's bounds."""
+    if np.isneginf(lows).all() and np.isposinf(highs).all():
+        return -np.inf, np.inf
     with np.errstate(all="ignore"):
         a, b = (lows - x) / u, (highs - x) / u
     down, up = np.where(u > 0, a, b)[u != 0], np.where(u > 0, b, a)[u != 0]
