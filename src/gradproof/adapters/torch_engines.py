@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gradproof.adapters.torch_autocast import NotUnderAutocast, under_autocast
 from gradproof.adapters.torch_program import Program
-from gradproof.checks.patience import TooLong, allowance, patience
+from gradproof.patience import TooLong, allowance, patience
 from gradproof.verdict import Effect
 
 Grads = list[Tensor | None]

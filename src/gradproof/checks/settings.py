@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradproof.checks.patience import TooLong, allowance, patience
 from gradproof.checks.rounding import (
     SAFETY,
     SHAKES,
@@ -13,6 +12,7 @@ from gradproof.checks.rounding import (
     shake,
 )
 from gradproof.oracles import Differences
+from gradproof.patience import TooLong, allowance, patience
 from gradproof.rule import Reply, Rule
 from gradproof.space import Space, Vector
 from gradproof.verdict import Asked, Code, Elsewhere, Estimate, Evidence, Probe, Verdict

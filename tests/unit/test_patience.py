@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gradproof.checks.patience import AT_LEAST, TooLong, allowance, patience
+from gradproof.patience import AT_LEAST, TooLong, allowance, patience
 
 
 def forever():
