@@ -26,7 +26,7 @@ from gradproof.checks import (
     worth,
 )
 from gradproof.checks.gradient import Compared
-from gradproof.checks.patience import TooLong, allowance, patience
+from gradproof.patience import TooLong, allowance, patience
 from gradproof.checks.rounding import own_rounding
 from gradproof.diagnosis import diagnose
 from gradproof.diagnosis import requests as requests_
