@@ -8,7 +8,7 @@ import numpy as np
 
 from gradproof.oracles import settled
 from gradproof.rule import Primal, Rule
-from gradproof.space import Space, Vector, unit
+from gradproof.space import Space, Vector, underflow, unit
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -31,7 +31,8 @@ def own_rounding(
     """Rounding that ``got`` = vjp(x, ȳ) may carry, entry by entry.
 
     The largest change over a few one-ulp shakes of x and ȳ, no smaller than the r.m.s.
-    change over its leaf, times a safety factor, plus a few ulps of the entry itself.
+    change over its leaf, times a safety factor, plus a few ulps of the entry itself
+    and what is lost to underflow.
     Of many entries fewer shakes are made, and the safety factor is larger.
     ``like`` names the precisions whose ulps are meant, where they are not the rule's.
     """
@@ -50,6 +51,7 @@ def own_rounding(
         part = np.where(np.isfinite(part), part, 0.0)
         usual = typical(part, got[leaf.slice], unit(leaf.precision))
         out[leaf.slice] = share * SAFETY * np.maximum(part, usual)
+        out[leaf.slice] += underflow(leaf.precision)
     magnitude = np.where(np.isfinite(got), np.abs(got), 0.0)
     return out + SAFETY * domain.units() * magnitude
 
