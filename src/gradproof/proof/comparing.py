@@ -1,0 +1,233 @@
+"""Which comparison of a rule with its oracle, at which points and settings."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+
+from gradproof.checks import (
+    constrained,
+    gradient,
+    refining,
+    sampled,
+    stopping,
+    worth,
+)
+from gradproof.checks.gradient import Compared
+from gradproof.oracles import Charted, best, chart, settled
+from gradproof.patience import TooLong, allowance, patience
+from gradproof.proof.run import Run, seconds_of
+from gradproof.rule import Rule
+from gradproof.space import Matrix, Vector
+from gradproof.verdict import (
+    Code,
+    Elsewhere,
+    Verdict,
+)
+
+LARGE = 1 << 16  # inputs or outputs from which a call is not cheap
+
+
+WHOLE_ENTRIES = 1 << 18  # a Jacobian of more entries is not formed
+
+
+# A mismatch smaller than this share of the Jacobian may be that of a truncated solver.
+SMALL_MISMATCH = 0.03
+
+
+# The same rule at settings that make its forward more exact: label, number, rule.
+Refined = tuple[str, float | None, Rule]
+
+
+def another_point(run: Run) -> Vector:
+    """Another point, some way off, inside the domain's bounds."""
+    size = np.maximum(np.abs(run.x), 0.25)
+    step = size * run.rng.choice([-0.25, 0.25, 0.375], run.domain.size)
+    moved = np.clip(run.x + step, run.domain.lows(), run.domain.highs())
+    moved = np.where(np.isfinite(run.x), moved, run.x)
+    return run.domain.snap(settled(run.domain, run.x, moved))
+
+
+def truth_rule(rule: Rule) -> Rule | None:
+    """The same rule in float64, where the forward is proven to be the same function."""
+    if all(leaf.precision == "float64" for leaf in rule.primal.domain):
+        return None
+    primal = rule.primal
+    try:
+        with patience(allowance(lambda: primal.value(primal.point))):
+            wide = rule.in_precision("float64")
+    except TooLong:
+        return None
+    if wide is None:
+        return None
+    a = primal.value(primal.point).value
+    b = wide.primal.value(wide.primal.point).value
+    if a is None or b is None or a.shape != b.shape:
+        return None
+    coarse = max(rule.primal.domain.unit, rule.primal.codomain.unit)
+    top = np.abs(np.nan_to_num(b)).max(initial=0.0)
+    # In half precision a thousand roundings would let any other function through, such
+    # as one that draws other numbers.
+    room = min(1e3 * coarse, 0.06)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(a - b) <= room * np.maximum(np.abs(b), 1e-2 * top)
+    return wide if (near | (np.isnan(a) & np.isnan(b)) | (a == b)).all() else None
+
+
+def compare(run: Run, rule: Rule) -> Compared:
+    """The whole Jacobian where it is affordable, directions otherwise."""
+    return compare_at(run, rule, run.x)
+
+
+def compare_at(run: Run, rule: Rule, x: Vector) -> Compared:
+    """The comparison at ``x``, on the tangent space where x lies in a declared set."""
+    at = chart(rule.primal.domain, x)
+    if at is None:
+        found = compare_plainly(run, rule, x)
+        return accepting(run, rule, found)
+    inner = constrained.ChartedRule(rule, at)
+    found = constrained.back(at, compare_plainly(run, inner, at.point))
+    return accepting(run, rule, found)
+
+
+def accepting(run: Run, rule: Rule, found: Compared) -> Compared:
+    """``found``, with the error that the caller tolerates."""
+    primal = rule.primal
+    return gradient.accepting(
+        found, run.options.tolerate, primal.domain, primal.codomain
+    )
+
+
+def compare_plainly(run: Run, rule: Rule, x: Vector) -> Compared:
+    """The comparison at ``x``: whole where the plan allows it, else sampled."""
+    oracle = run.best(rule.primal, x)
+    n, m = rule.primal.domain.size, rule.primal.codomain.size
+    once = seconds_of(lambda: rule.primal.value(x))
+    back = seconds_of(lambda: rule.vjp(x, run.ybar))
+    planned = 5 * n * once + 3 * m * back
+    if n * m <= WHOLE_ENTRIES and (planned <= run.options.seconds or n + m <= 16):
+        return gradient.whole(rule, oracle, x, run.ybar, run.rng)
+    ybars = [run.ybar, run.other]
+    return sampled.sampled(rule, oracle, x, ybars, run.rng, run.options.seconds)
+
+
+def at_settings(
+    run: Run, found: Compared, refined: tuple[Refined, ...]
+) -> refining.Weighed:
+    """The mismatch at settings that make the forward more exact."""
+    if not refined:
+        return refining.Weighed(found)
+    state = copy.deepcopy(run.rng)
+    settings_ = []
+    for label, number, rule in refined:
+        again = replace(run, rule=rule, rng=copy.deepcopy(state))
+        there = compare_at(again, truth_rule(rule) or rule, run.x)
+        settings_.append(refining.Setting(label, number, there))
+    out = refining.weigh(found, settings_)
+    tight, note = refining.tightest(settings_)
+    if out.found.wrong or tight.wrong or out.undecided:
+        return out
+    open_ = [
+        worth.unanswered(c, run.domain, run.codomain)[0] for c in (out.found, tight)
+    ]
+    if open_[0] and not open_[1]:
+        return replace(out, found=tight, notes=(*out.notes, note))
+    return out
+
+
+def stopping_early(
+    run: Run, rule: Rule, found: Compared
+) -> tuple[Compared, tuple[Elsewhere, ...]]:
+    """A small mismatch is weighed against the jumps of a forward that stops early."""
+    b = found.block
+    if b is None or not b.whole or not b.wrong.any():
+        return found, ()
+    with np.errstate(invalid="ignore"):
+        apart = np.where(b.wrong, np.abs(b.implied - b.value), 0.0)
+    gap = float(np.nan_to_num(apart, nan=np.inf).max())
+    size = float(np.nan_to_num(np.abs(b.value)).max())
+    if not gap <= SMALL_MISMATCH * size:
+        return found, ()
+    scales = run.best(rule.primal, run.x).scales()
+    at = chart(rule.primal.domain, run.x)
+    primal = rule.primal if at is None else Charted(rule.primal, at)
+    steps = scales if at is None else best(primal).scales()
+    jumps = stopping.stopping(primal, steps, run.rng)
+    wider = excusing(found, stopping.excused(jumps, run.value, scales))
+    if wider.wrong:
+        return found, ()
+    note = (
+        f"the forward jumps by up to {jumps.max():.1e} where it stops an iteration "
+        f"later, and the gradient is {gap:.1e} from that of the iterations taken"
+    )
+    early = Elsewhere("as it stops early", "refine", Verdict.FAIL, note=note)
+    return wider, (early,)
+
+
+def excusing(found: Compared, share: Matrix) -> Compared:
+    """``found`` with this much more room for each entry of its whole block."""
+    if found.block is None:
+        return found
+    block = replace(found.block, own=found.block.own + share)
+    probes = tuple(
+        replace(p, own=p.own + np.abs(p.cotangent) @ share) for p in found.probes
+    )
+    return replace(found, block=block, probes=probes)
+
+
+def vague(run: Run, found: Compared) -> bool:
+    """Whether a wrong gradient could have hidden in the values given."""
+    values = [run.x[leaf.slice] for leaf in run.domain]
+    for leaf, v in zip(run.domain, values, strict=True):
+        if leaf.size > 1 and (v == v[0]).all():
+            return True
+        if v.size and np.isin(v, (0.0, 1.0)).all():
+            return True
+    pairs = [(a, b) for i, a in enumerate(values) for b in values[i + 1 :]]
+    if any(a.size == b.size and a.size and np.array_equal(a, b) for a, b in pairs):
+        return True
+    b = found.block
+    if b is None or not b.whole:
+        return False
+    return any(
+        not b.value[out.slice, leaf.slice].any()
+        and not b.implied[out.slice, leaf.slice].any()
+        for out in run.codomain
+        for leaf in run.domain
+    )
+
+
+def moved_point(run: Run, rule: Rule) -> Compared | None:
+    """The comparison at other values of the same shape; None where none are valid."""
+    scale = run.best(rule.primal, run.x).scales()
+    for size in (1.0, 0.25):
+        draw = run.rng.integers(16, 96, run.domain.size) / 64.0
+        sign = np.where(run.rng.random(run.domain.size) < 0.5, -1.0, 1.0)
+        x = np.clip(
+            run.x + size * scale * draw * sign, run.domain.lows(), run.domain.highs()
+        )
+        x = run.domain.snap(settled(run.domain, run.x, x))
+        value = rule.primal.value(x).value
+        if value is not None and np.isfinite(value).all():
+            return compare_at(run, rule, x)
+    return None
+
+
+def never_changes(run: Run, found: Compared) -> bool:
+    """No derivative anywhere, and no value that ever changes: nothing could be seen."""
+    b = found.block
+    if b is not None and b.whole:
+        if b.value.any() or b.implied.any() or (b.code != Code.OK).any():
+            return False
+    elif any(d.expected != 0 or d.got != 0 for d in found.directions):
+        return False
+    for _ in range(4):
+        step = run.rng.uniform(-4, 4, run.domain.size)
+        x = np.clip(run.x + step, run.domain.lows(), run.domain.highs())
+        x = settled(run.domain, run.x, x)
+        value = run.rule.primal.value(run.domain.snap(x)).value
+        if value is not None and not np.array_equal(value, run.value, equal_nan=True):
+            return False
+    return True

@@ -1,0 +1,260 @@
+"""One rule in, one record out; the only file that knows the order of the stages."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from gradproof.checks import (
+    constrained,
+    curves,
+    history,
+    linearity,
+    parts,
+    plain,
+    stopping,
+    ways,
+    worth,
+)
+from gradproof.checks.gradient import Compared
+from gradproof.checks.rounding import own_rounding
+from gradproof.diagnosis import diagnose
+from gradproof.errors import GradproofError, UsageError
+from gradproof.oracles import chart
+from gradproof.proof.comparing import (
+    LARGE,
+    Refined,
+    another_point,
+    at_settings,
+    compare,
+    excusing,
+    moved_point,
+    never_changes,
+    stopping_early,
+    truth_rule,
+    vague,
+)
+from gradproof.proof.concluding import (
+    DIGITS,
+    conclude,
+    not_the_users,
+    stateful,
+    symmetric_only,
+)
+from gradproof.proof.elsewhere import as_given, asked_ways, other_settings, overflowing
+from gradproof.proof.naming import diagnosed
+from gradproof.proof.run import Options, Run, must
+from gradproof.rule import Rule
+from gradproof.verdict import (
+    Curve,
+    Elsewhere,
+    Evidence,
+    Finding,
+    Form,
+    Record,
+    Severity,
+    Verdict,
+)
+
+PARTS = 8  # custom gradients inside a callable that are proved alone, at most
+
+
+PATIENCE = 4  # times the repeats, where something is odd
+
+
+@np.errstate(all="ignore")  # ours to look at, whatever the user's own setting
+def prove(rule: Rule, options: Options, refined: tuple[Refined, ...] = ()) -> Record:
+    """Ask everything, cheapest first, and conclude."""
+    started = time.perf_counter()
+    rng = np.random.default_rng([options.seed, 0x9E3779B9])
+    primal = rule.primal
+    x = primal.domain.snap(primal.point)
+    value = must(primal.value(x), primal.codomain.size)
+    ybar, other = primal.codomain.draw(rng), primal.codomain.draw(rng)
+    base = Evidence(
+        name=rule.source.name,
+        domain=primal.domain,
+        codomain=primal.codomain,
+        point=x,
+        value=value,
+        scalars=rule.scalars,
+        extents=tuple(sorted({n for leaf in primal.domain for n in leaf.shape})),
+        source=rule.source,
+    )
+    reply = rule.inspect(x, ybar)
+    base = replace(
+        base,
+        form=reply.form or Form(),
+        effects=reply.effects,
+        failure=reply.failure,
+    )
+    if reply.value is None:
+        return conclude(rule, options, base, None, (), started)
+    own = own_rounding(rule, x, ybar, reply.value, rng)
+    run = Run(rule, options, rng, x, value, ybar, other, reply.value, own, base.form, 5)
+    return proved(run, base, started, refined)
+
+
+def proved(
+    run: Run, base: Evidence, started: float, refined: tuple[Refined, ...]
+) -> Record:
+    """What follows once the rule has given a vjp."""
+    rule, options = run.rule, run.options
+    wander, wandered = history.history(rule.primal, run.value, another_point(run))
+    again = ways.repeats(rule, run.x, run.ybar, run.got, run.own)
+    base = replace(
+        base,
+        stateful=f"{wandered} outputs changed by up to {wander:.1e} (relative)"
+        if wandered
+        else "",
+        linearity=linearity.linearity(
+            rule, run.x, run.ybar, run.got, run.own, run.other
+        ),
+    )
+    truth = truth_rule(rule)
+    found = compare(run, truth or rule)
+    if not (rule.differentiable and base.form.graph) and not found.wrong:
+        raise UsageError(
+            f"the result of {rule.source.name} depends on no input, by a graph or by its "
+            "values, so there is no gradient to check"
+        )
+    weighed = at_settings(run, found, refined)
+    found, early = weighed.found, weighed.elsewhere
+    if not refined:
+        found, early = stopping_early(run, truth or rule, found)
+    heard = plain.hear(rule, truth, found, run.x, run.ybar, run.rng)
+    found = heard.found
+    native = as_given(run, truth, found, heard.yard) + heard.elsewhere
+    moved = None
+    if not found.wrong and not weighed.inexact and vague(run, found):
+        moved = moved_point(run, truth or rule)
+    shown = moved if moved is not None and moved.wrong else found
+    evidence = replace(
+        base,
+        point=shown.point,
+        block=shown.block,
+        probes=shown.probes,
+        directions=shown.directions,
+        located=shown.located,
+        asked=asked_ways(run, found),
+        elsewhere=early + native + other_settings(run, truth, found),
+        overflow=overflowing(rule),
+        curves=curves_of(truth or rule, shown),
+    )
+    evidence = repeated(run, evidence, again)
+    undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
+    undecided = (*weighed.undecided, *heard.undecided, *undecided)
+    if wandered:
+        undecided = (stateful(base.stateful), *undecided)
+    notes = (*rule.notes, *not_the_users(rule), *weighed.notes, *heard.notes)
+    if shown is not found:
+        notes = (
+            *notes,
+            "compared at other values too: at the inputs given some error could not show",
+        )
+    at = chart(run.domain, run.x)
+    notes = (*notes, *constrained.notes(at))
+    evidence = last_digits(run, found, evidence)
+    evidence, findings = diagnosed(run, evidence, truth)
+    findings = blamed(run, evidence, findings)
+    return conclude(
+        rule, options, evidence, found, findings, started, undecided, left_out, notes,
+        symmetric=symmetric_only(evidence), still=never_changes(run, found),
+        along=constrained.compared(at), inexact=weighed.inexact,
+    )  # fmt: skip
+
+
+def curves_of(rule: Rule, shown: Compared) -> tuple[Curve, ...]:
+    """Those of a large problem only where something is wrong: they take as long."""
+    n, m = rule.primal.domain.size, rule.primal.codomain.size
+    if max(n, m) > LARGE and not shown.wrong:
+        return ()
+    return curves.curves(rule.primal, shown)
+
+
+def repeated(run: Run, evidence: Evidence, seen: ways.Spread) -> Evidence:
+    """What repeats told; on suspicion there are more, for a race is seldom lost."""
+    lin = evidence.linearity
+    odd = evidence.wrong or (lin is not None and bool(lin.broken()))
+    odd |= any(
+        not a.agreed and a.failure is None and a.severity is Severity.ERROR
+        for a in evidence.asked
+    )
+    question = (run.rule, run.x, run.ybar, run.got, run.own)
+    if odd and not seen.odd:
+        seen = ways.repeats(*question, patience=PATIENCE)
+    probe = ways.odd_one(*question, seen)
+    return replace(
+        evidence,
+        nondeterministic=seen.units,
+        odd_calls=(seen.odd, seen.calls),
+        probes=(*evidence.probes, *(() if probe is None else (probe,))),
+    )
+
+
+def last_digits(run: Run, found: Compared, evidence: Evidence) -> Evidence:
+    """``evidence``, a mismatch in the last digits alone being none: the rule is inexact.
+
+    Unless it is explained by a lower precision inside, which has a name of its own.
+    """
+    if found.block is None or not found.block.whole or not found.wrong:
+        return evidence
+    if evidence.block is not found.block or found.directions:
+        return evidence
+    room = stopping.last_digits(found.block, run.domain, run.codomain)
+    wider = excusing(found, room)
+    if wider.wrong or named(evidence, "hidden-low-precision"):
+        return evidence
+    early = Elsewhere("in the last digits", "refine", Verdict.FAIL, note=DIGITS)
+    return replace(
+        evidence,
+        block=wider.block,
+        probes=wider.probes,
+        elsewhere=(*evidence.elsewhere, early),
+    )
+
+
+def named(evidence: Evidence, slug: str) -> bool:
+    """Whether the cards call it that."""
+    return any(f.slug == slug for f in diagnose(evidence).findings)
+
+
+def blamed(
+    run: Run, evidence: Evidence, findings: tuple[Finding, ...]
+) -> tuple[Finding, ...]:
+    """An error of the whole, told as that of the custom gradient inside which errs.
+
+    Each is proved alone, at what it was given there: plainly first where the whole is
+    wrong when asked plainly, then in every way, for it may be given odd cotangents.
+    Where all that err are declared, so is the error that they make of the whole.
+    """
+    if not findings or findings[0].severity is not Severity.ERROR:
+        return findings
+    inside = run.rule.parts()
+    if not inside:
+        return findings
+    linear = evidence.linearity is None or not evidence.linearity.broken()
+    plain = evidence.wrong or not linear
+    records: list[Record] = []
+    for every_way in sorted({not plain and run.options.ways, run.options.ways}):
+        records = [
+            record
+            for part in inside[:PARTS]
+            if (record := alone(part, replace(run.options, ways=every_way)))
+        ]
+        if parts.guilty(records):
+            break
+    wrong = parts.guilty(records)
+    if not wrong and plain and len(records) == len(inside):
+        wrong = parts.declared(records)
+    return parts.blame(findings, run.rule.source.name, records, wrong)
+
+
+def alone(part: Rule, options: Options) -> Record | None:
+    """The proof of a part; None where nothing can be seen of it alone."""
+    try:
+        return prove(part, options)
+    except GradproofError:
+        return None
