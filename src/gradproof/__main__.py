@@ -101,6 +101,7 @@ def _check(args: argparse.Namespace) -> int:
             orders=args.orders,
             save=args.save or "",
             replay=args.replay or "",
+            suggest=args.suggest,
         )
     )
 
@@ -145,6 +146,8 @@ def _add_check_options(check: argparse.ArgumentParser) -> None:
     add("--allow", metavar="SLUG", action="append", default=[],
         help="a finding that is intended; may be repeated")  # fmt: skip
     add("--orders", metavar="N", type=_orders, help="2: also the second derivative")
+    add("--suggest", action="store_true",
+        help="also write the right backward as code, and prove it")  # fmt: skip
     add("--save", metavar="PATH.npz", help="keep the inputs of the first that fails")
     add("--replay", metavar="PATH.npz", help="use inputs that --save kept")
 

@@ -16,7 +16,7 @@ from gradproof.adapters.versions import versions
 from gradproof.errors import GradientMismatch, GradproofError, UsageError
 from gradproof.oracles import Derivative, misfit
 from gradproof.proof import WHOLE_SECONDS, Options, prove
-from gradproof.reports import terminal
+from gradproof.reports import terminal, words
 from gradproof.rule import Primal, Rule
 from gradproof.samples import Described, Drawn, draw, guess
 from gradproof.space import Vector
@@ -50,6 +50,11 @@ class Report:
     def detection_limit(self) -> dict[str, float]:
         """The relative error that would have been seen, by structure of error."""
         return {limit.structure: limit.value for limit in self.record.limits}
+
+    @property
+    def suggestion(self) -> str:
+        """The right backward as code (``check(..., suggest=True)``); "" where none."""
+        return self.record.suggestion
 
     @property
     def jacobians(self) -> dict[tuple[str, str], Jacobians]:
@@ -140,6 +145,7 @@ def check(
     budget: float | None = None,
     name: str | None = None,
     reproduce: str = "",
+    suggest: bool = False,
 ) -> Report:
     """Prove the derivative that ``fn`` carries right or wrong, at ``inputs``.
 
@@ -171,6 +177,8 @@ def check(
         budget: seconds that the whole Jacobian may take, as planned beforehand.
         name: how to call it in the report.
         reproduce: the command that repeats the run, for the report.
+        suggest: also write the right backward from the body of the forward, where that
+            can be looked through; it is proved before it is shown.
 
     Returns:
         A report; a wrong gradient is a verdict, never an exception.
@@ -221,7 +229,32 @@ def check(
         reproduce=reproduce,
         provenance=versions(),
     )
+    if suggest:
+        why_not = words.FOR_A_SURROGATE if surrogate is not None else ""
+        record = _with_suggestion(record, rule, options, why_not)
     return Report(record, leaf_inputs=record_inputs)
+
+
+def _with_suggestion(
+    record: Record, rule: Rule, options: Options, why_not: str
+) -> Record:
+    """``record`` with a backward that passes the same proof, or with why there is none."""
+    if why_not:
+        return replace(record, no_suggestion=why_not)
+    made = adapters.suggestion(rule)
+    if isinstance(made, str):
+        return replace(record, no_suggestion=made)
+    cheap = replace(options, ways=False, orders=1)
+    for place, inputs in enumerate((made.args, *made.others)):
+        try:
+            verdict = prove(adapters.adapt(made.function, inputs), cheap).verdict
+        except GradproofError:
+            verdict = Verdict.UNDECIDED
+        if verdict is not Verdict.PASS:
+            where = words.ELSEWHERE_NOT if place else words.HERE_NOT
+            how = words.NOT_RIGHT if verdict is Verdict.FAIL else words.NOT_PROVED
+            return replace(record, no_suggestion=where.format(how=how))
+    return replace(record, suggestion=made.text)
 
 
 def _fitting(primal: Primal) -> None:

@@ -119,6 +119,19 @@ def primal(
     return numpy_pair.forward_of(thing, inputs, kwargs, reset=reset, name=name)
 
 
+def suggestion(rule: Rule) -> Any:
+    """A backward as code for the one custom gradient inside ``rule``.
+
+    It has ``text``, a ``function`` with that backward, ``args`` and ``others`` to try it
+    at; a sentence where there is none.
+    """
+    if not hasattr(rule, "program"):
+        return "the forward is no PyTorch code"
+    from gradproof.adapters import torch_suggest
+
+    return torch_suggest.suggestion(rule)
+
+
 def _no_rule(thing: Any) -> str:
     """Why there is nothing to check, where no tensor is in sight."""
     if not callable(thing):

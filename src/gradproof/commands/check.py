@@ -53,6 +53,7 @@ class Options:
     orders: int | None = None
     save: str = ""
     replay: str = ""
+    suggest: bool = False
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,7 @@ def _ask(target: Target, drawn: Sequence[Drawn], settings: Settings, given: str)
         name=target.name,
         allow=settings.allow,
         orders=settings.orders,
+        suggest=settings.options.suggest,
         reproduce=_command(target, settings, given),
     )
 

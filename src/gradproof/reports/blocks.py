@@ -195,3 +195,15 @@ def undecided_line(page: Page, name: str, block: Undecided) -> None:
     """The headline of a block without an answer, alone."""
     lead = Piece(f"undecided[{block.reason}]: ", UNDECIDED_STYLE)
     page.put(lead, undecided_headline(name, block))
+
+
+def suggestion(page: Page, record: Record) -> None:
+    """The right backward as code, or why there is none; nothing where none was asked."""
+    lead = Piece(f"{words.SUGGESTION}: ", _HELP)
+    if record.no_suggestion:
+        page.wrap(lead, words.NONE_SUGGESTED.format(why=record.no_suggestion))
+    if record.suggestion:
+        page.wrap(lead, words.SUGGESTED)
+        page.put()
+        for line in record.suggestion.splitlines():
+            page.put(f"    {line}")

@@ -89,6 +89,7 @@ def _passed(page: Page, record: Record, *, verbose: bool) -> None:
         noted = finding.allowed or finding.severity is Severity.NOTE
         if verbose or not noted:  # the line names them
             blocks.full(page, finding, blocks.source_of(record))
+    blocks.suggestion(page, record)
     _notes(page, record)
     if verbose:
         _footer(page, record)
@@ -104,6 +105,7 @@ def _failed(page: Page, record: Record, *, verbose: bool) -> None:
     else:
         blocks.full(page, findings[0], blocks.source_of(record))
     room = MOST_LINES - len(page) - len(foot)
+    blocks.suggestion(page, record)
     page.extend(_others(page, record, findings[1:], room, verbose=verbose))
     page.extend(foot)
 
@@ -120,6 +122,7 @@ def _undecided(page: Page, record: Record, *, verbose: bool) -> None:
     else:
         page.put(Piece("UNDECIDED", blocks.UNDECIDED_STYLE), f" {record.name}")
     room = MOST_LINES - len(page) - len(foot)
+    blocks.suggestion(page, record)
     page.extend(_others(page, record, ordered(record), room, verbose=verbose))
     page.extend(foot)
 

@@ -81,6 +81,15 @@ NEEDS_REPORT = (
     "install it with: pip install 'gradproof[report]'"
 )
 
+# A backward as code.
+SUGGESTION = "suggestion"
+SUGGESTED = "this backward passed at these inputs and at other shapes:"
+NONE_SUGGESTED = "none: {why}."
+HERE_NOT = "the backward that was written {how} at these inputs"
+ELSEWHERE_NOT = "the backward that was written {how} at another shape"
+NOT_RIGHT, NOT_PROVED = "was not right", "could not be proved right"
+FOR_A_SURROGATE = "the backward is meant for the surrogate, which needs none"
+
 # Files.
 NOT_JSON = "This is no report of gradproof: not JSON ({error})."
 NOT_A_REPORT = "This is JSON, but no report of gradproof; `report.to_json` writes one."
