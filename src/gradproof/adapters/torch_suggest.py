@@ -100,7 +100,7 @@ def _with_extents(cls: Any, args: tuple[Any, ...], other: tuple[Any, ...]) -> Tr
     """The trace at ``args``, its numbers told from extents by another run."""
     first, second = traced(cls, args, Chain()), traced(cls, other, Chain())
     a, b = first.numbers, second.numbers
-    if len(a) != len(b):
+    if len(a) != len(b) or _steps(first) != _steps(second):
         raise CannotSay("the forward does other things at another shape")
     builder = Chain()
     told: dict[int, Any] = {}
@@ -145,7 +145,11 @@ def _same_steps(cls: Any, args: tuple[Any, ...], i: int, trace: Trace) -> bool:
         again = traced(cls, other, Chain())
     except Exception:  # what the forward does not take
         return False
-    return [e.op for e in again.order] == [e.op for e in trace.order]
+    return _steps(again) == _steps(trace)
+
+
+def _steps(trace: Trace) -> list[str]:
+    return [e.op for e in trace.order]
 
 
 def _extents(b: Chain, first: Trace, second: Trace) -> list[tuple[E, int, int]]:

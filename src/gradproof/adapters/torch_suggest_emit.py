@@ -195,7 +195,8 @@ class Method:
         for name, e in self.results.items():
             if isinstance(e, E) and e not in self.names and e not in self.available:
                 several = sum(isinstance(r, E) for r in self.results.values()) > 1
-                long = len(self._say(e)) > WIDTH - 12 * several
+                spare = 12 if several else 6 * len(self.results)
+                long = len(self._say(e)) > WIDTH - spare
                 if several or long:
                     self._shorten(e)
                     if several:
@@ -236,7 +237,7 @@ class Method:
 
     def _shorten(self, e: E) -> None:
         """Lines for parts of ``e`` until it fits on one itself."""
-        while len(self._say(e)) > WIDTH - 12:
+        while len(self._say(e)) > WIDTH - max(12, 6 * len(self.results)):
             inside = [
                 p for p in self._ordered([e])
                 if p is not e and p not in self.names and not self._cheap(p)

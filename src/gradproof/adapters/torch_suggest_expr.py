@@ -167,11 +167,11 @@ class Builder:
         return self._made(E(SHAPE, (x,), x.shape))
 
     def extent(self, x: E, dim: int) -> E:
-        """``x.shape[dim]``; the last one is called -1."""
+        """``x.shape[dim]``; the last of several is called -1."""
         x = as_long(x)
         rank = len(x.shape)
         dim = dim % rank
-        shown = -1 if dim == rank - 1 else dim
+        shown = -1 if dim == rank - 1 and rank > 1 else dim
         return self._made(E(SIZE, (x, shown), x.shape[dim]))
 
     # Algebra.
@@ -263,11 +263,14 @@ class Builder:
 
     def add(self, *parts: Any) -> Any:
         """The sum: like terms collected, common factors taken out."""
-        terms: dict[Any, Any] = {}
+        found: dict[Any, list[tuple[Any, Any]]] = {}
         for part in parts:
             for coeff, e in self._terms(part):
-                terms[e] = terms.get(e, 0) + coeff
-        left = [(c, e) for e, c in terms.items() if c != 0]
+                key = frozenset(_unfolded(e)[1].items())
+                found.setdefault(key, []).append((coeff, e))
+        left = [
+            pair for alike in found.values() if (pair := self._alike(alike))[0] != 0
+        ]
         if not left:
             return 0
         if len(left) == 1:
@@ -288,6 +291,15 @@ class Builder:
         for c, e in left:
             meta = meta + (e.meta * c if isinstance(e, E) else e * c)
         return self._made(E(ADD, tuple(left), meta))
+
+    def _alike(self, terms: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+        """Terms of the same factors as one term."""
+        if len({e for _, e in terms}) == 1:
+            return sum(c for c, _ in terms), terms[0][1]
+        total = 0
+        for c, e in terms:
+            total = total + c * _unfolded(e)[0]
+        return total, self._product(1, tuple(_unfolded(terms[0][1])[1].items()))
 
     def sub(self, a: Any, b: Any) -> Any:
         """``a - b``."""
@@ -357,6 +369,27 @@ def _log2(x: float) -> float:
     import math
 
     return math.log2(x) if x else 0.0
+
+
+def _unfolded(e: Any) -> tuple[Any, dict[E, int]]:
+    """A number and factors, those of the forward's own products too."""
+    if not isinstance(e, E):
+        return e, {}
+    coeff: Any = 1
+    out: dict[E, int] = {}
+    pairs: Iterable[tuple[Any, int]]
+    if e.head == MUL:
+        coeff, pairs = e.args
+    elif e.head == OP and e.op == "mul" and e.spelling and e.spelling.kind == "infix":
+        pairs = [(a, 1) for a in e.args]
+    else:
+        return 1, {e: 1}
+    for f, p in pairs:
+        inner, factors = _unfolded(f) if p > 0 else (1, {f: 1})
+        coeff = coeff * inner**p
+        for g, q in factors.items():
+            out[g] = out.get(g, 0) + p * q
+    return coeff, out
 
 
 def _factors(e: E) -> dict[E, int]:

@@ -267,6 +267,8 @@ class Recorder(TorchFunctionMode):
         self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any],
         result: Any,
     ) -> None:  # fmt: skip
+        if kwargs.get("inplace"):
+            raise CannotSay(f"the forward writes into a tensor at line {_line()}")
         inplace = name.endswith("_") and not name.endswith("__")
         if not isinstance(result, (Tensor, tuple, list)) or (
             not inplace and any(result is a for a in args)
@@ -275,8 +277,6 @@ class Recorder(TorchFunctionMode):
         kwargs = _said(func, kwargs)
         given = tuple(self._arg(a) for a in args)
         named = {k: self._arg(v) for k, v in kwargs.items()}
-        if kwargs.get("inplace"):
-            raise CannotSay(f"the forward writes into a tensor at line {_line()}")
         if name == "copy_" and isinstance(result, Tensor):
             self._overwrite(result, self._copied(args[0], given[1]))
             return
