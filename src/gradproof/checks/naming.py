@@ -20,7 +20,7 @@ from gradproof.verdict import Block, Code, Estimate, Located, Probe
 COLUMNS = (
     24  # measured one by one once something is wrong, of the accused and at random
 )
-ROWS = 96
+ROWS = 40  # of which the block is made, at most
 FEW = 1 << 14  # inputs and outputs above which fewer are measured
 FEWER_COLUMNS, FEWER_ROWS = 8, 12
 LOCATE_SECONDS = 20.0
