@@ -178,7 +178,15 @@ ROWS = (
     row(10, "g in place", Exp2OnCotangent, Exp2, matrix, "mutated-cotangent"),
     row(11, "workspace returned", Exp2Workspace, Exp2, matrix, "reused-buffer"),
     row(25, "state on the class", Exp2OnClass, Exp2, matrix, "stale-state"),
-    row(26, "x on ctx", SquareAttribute, Square, matrix, "stale-state"),
+    row(
+        26,
+        "x on ctx",
+        SquareAttribute,
+        Square,
+        matrix,
+        "stale-state",
+        severity="warning",
+    ),
     row(
         27, "output on ctx", Exp2Circle, Exp2, matrix, "leaked-graph",
         severity="warning",

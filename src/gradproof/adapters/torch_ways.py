@@ -380,6 +380,7 @@ def _edits(s: _Subject) -> Iterator[TorchWay]:
             name=f"{which} edited in place before backward",
             factor="edits",
             slug="stale-state",
+            severity=Severity.WARNING,  # right as long as nobody writes on the input
             presentation=Presentation(engine=f"{EDITED} {','.join(map(str, row))}"),
         )
 

@@ -167,6 +167,10 @@ def limits_of(found: Compared | None, evidence: Evidence) -> tuple[Limit, ...]:
     if found is None:
         return ()
     out = worth.limits(found)
+    if found.block is not None and found.block.whole:
+        # What lies in the last digits is told by a warning, not by the verdict.
+        least = stopping.LAST_DIGITS
+        out = tuple(replace(limit, value=max(limit.value, least)) for limit in out)
     for e in evidence.elsewhere:
         if e.kind == "dtype" and e.evidence is not None:
             narrow = worth.probe_limit(e.evidence.probes[0])
