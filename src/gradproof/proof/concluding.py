@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradproof.checks import (
-    worth,
-)
+from gradproof.checks import stopping, worth
 from gradproof.checks.gradient import Compared
 from gradproof.diagnosis import diagnose
 from gradproof.proof.run import Options
