@@ -112,7 +112,11 @@ REFUSED = (
         "another shape",
         0,
     ),
-    (does_else, "the forward does other things at another shape", 0),
+    (
+        does_else,
+        "the forward takes other steps at another shape, as by a loop or a branch",
+        0,
+    ),
     (
         one_shape,
         "the forward ran at no other shape, so it could not be tried there",

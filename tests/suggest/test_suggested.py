@@ -132,6 +132,11 @@ def hinged(ctx, x, margin):
     return torch.where(x < margin, margin - x, 0)
 
 
+def limited(ctx, x, scale):
+    ctx.save_for_backward(x, scale)
+    return (x / scale).clamp(-1, 1) * scale
+
+
 def nested(ctx, x):
     ctx.save_for_backward(x)
     return kit.function(square).apply(x) + x
@@ -167,6 +172,10 @@ KINDS = (
     (overwritten, (randn(4, 5),), "return 2 * grad_output * (x * 2).exp()"),
     (convolved, (randn(2, 3, 8), randn(4, 3, 3)), "torch.func.vjp("),
     (hinged, (randn(4, 5), 0.25), "ctx.margin"),
+    (
+        limited, (randn(4, 5), torch.tensor(0.5, dtype=torch.float64)),
+        "inside = (ratio >= -1) & (ratio <= 1)",
+    ),
     (nested, (randn(4, 5),), "return grad_output * (1 + 2 * x)"),
 )  # fmt: skip
 

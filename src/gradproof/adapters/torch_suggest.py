@@ -101,7 +101,9 @@ def _with_extents(cls: Any, args: tuple[Any, ...], other: tuple[Any, ...]) -> Tr
     first, second = traced(cls, args, Chain()), traced(cls, other, Chain())
     a, b = first.numbers, second.numbers
     if len(a) != len(b) or _steps(first) != _steps(second):
-        raise CannotSay("the forward does other things at another shape")
+        raise CannotSay(
+            "the forward takes other steps at another shape, as by a loop or a branch"
+        )
     builder = Chain()
     told: dict[int, Any] = {}
     for i, pair in enumerate(zip(a, b, strict=True)):

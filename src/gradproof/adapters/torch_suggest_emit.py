@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
+import keyword
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,11 +31,12 @@ _BINDS = {"|": 1, "&": 2, "==": 0, "!=": 0, ">": 0, ">=": 0, "<": 0, "<=": 0,
           "**": 7}  # fmt: skip
 _TIGHT = 9
 _WORDS = {
-    "sum": "total", "max": "top", "min": "bottom", "pow": "power", "abs": "size",
+    "and": "inside", "bitwise_and": "both", "bitwise_or": "either", "sum": "total", "max": "top", "min": "bottom", "pow": "power", "abs": "size",
     "index_put": "spread", "vector_norm": "norm", "getitem": "part", "mul": "product",
     "add": "total", "sub": "apart", "div": "ratio", "matmul": "product", "pull": "pulled",
     "zeros_like": "zeros", "new_zeros": "zeros", "sum_to_size": "total", "amax": "top", "amin": "bottom", "top_of_all": "top", "eq": "won", "flatten": "rows",
 }  # fmt: skip
+_BUILTIN = frozenset(vars(builtins))
 _CHEAP = {"mT", "dtype", "device", "T", "t", "unsqueeze", "numel", "conj", "real"}
 
 
@@ -111,6 +114,8 @@ class Method:
         }  # fmt: skip
         if name in self.trace.names and name not in self.available.values():
             return name
+        if keyword.iskeyword(name) or name in _BUILTIN or not name.isidentifier():
+            name = f"{name.strip('_')}_"
         n, out = 2, name
         while out in taken:
             out, n = f"{name}{n}", n + 1
@@ -238,11 +243,12 @@ class Method:
     def _shorten(self, e: E) -> None:
         """Lines for parts of ``e`` until it fits on one itself."""
         while len(self._say(e)) > WIDTH - max(12, 6 * len(self.results)):
-            inside = [
+            parts = [
                 p for p in self._ordered([e])
                 if p is not e and p not in self.names and not self._cheap(p)
-                and 12 < len(self._say(p)) <= WIDTH - 20
+                and 12 < len(self._say(p)) <= WIDTH - 4
             ]  # fmt: skip
+            inside = [p for p in parts if len(self._say(p)) <= WIDTH - 20] or parts
             if not inside:
                 return
             self._state(max(inside, key=lambda p: len(self._say(p))))
