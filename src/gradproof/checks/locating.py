@@ -21,7 +21,9 @@ from gradproof.space import Mask, Vector
 from gradproof.verdict import Probe
 
 STRIDES = (2, 3, 4, 8)
-SINGLES = 3  # entries of a box that must be wrong for it to be called wrong throughout
+# Entries that must be wrong, each alone, for a place to be called wrong throughout: so
+# many in all, and so many in each cell.
+SINGLES, SINGLES_EACH = 12, 2
 RUNS = 6  # of wrong indices along an axis, at most
 
 
@@ -160,7 +162,7 @@ class _Search:
         live = count > 0
         if (count <= 1).all():
             return True
-        for _ in range(SINGLES):
+        for _ in range(max(SINGLES_EACH, SINGLES // int(live.sum()))):
             rank = self.rng.integers(0, np.maximum(count, 1))
             order = np.cumsum(flat, axis=1) - 1
             one = flat & (order == rank[:, None])

@@ -88,7 +88,8 @@ def test_two_columns_far_apart_are_both_found() -> None:
     (place,) = report.record.evidence.located
     mask = place.mask.reshape(70, 70)
     assert place.solid
-    assert mask[:, [5, 60]].all() and mask.sum() == 140
+    assert mask[:, [5, 60]].all()
+    assert mask.sum() == 140
 
 
 def test_every_entry_of_narrow_rows_is_compared() -> None:
