@@ -75,9 +75,7 @@ def unanswered(
         count = int(bad.sum())
         pair = f"d{out.path}/d{leaf.path}"
         if answered.sum() >= bad.sum() and answered.any():
-            left_out.append(
-                f"{count} of {code.size} entries of {pair} left out ({reason})"
-            )
+            left_out.append(f"{count} of {code.size} entries of {pair} ({reason})")
             continue
         i, j = (int(k) for k in np.argwhere(bad)[0])
         where = f"{codomain.place(out.start + i)} by {domain.place(leaf.start + j)}"
@@ -98,7 +96,7 @@ def _unanswered_probes(
                 Undecided(reason, "most outputs along a direction", detail, decide)
             )
         else:
-            left_out.append(f"some outputs left out along directions ({reason})")
+            left_out.append(f"some outputs along directions ({reason})")
     away = max((d.left_out for d in found.directions), default=0)
     if away:
         left_out.append(f"up to {away} outputs along each direction")
@@ -107,9 +105,7 @@ def _unanswered_probes(
         odd = (code != Code.OK) & (code != Code.UNMEASURED)
         if odd.any():
             reason = WHY[_commonest(code[odd])][0]
-            left_out.append(
-                f"{int(odd.sum())} of {code.size} entries left out ({reason})"
-            )
+            left_out.append(f"{int(odd.sum())} of {code.size} entries ({reason})")
     return tuple(undecided), tuple(left_out)
 
 

@@ -18,10 +18,15 @@ ORDINARY = {
 
 
 def number(v: float) -> str:
-    """A number of a few digits, as in 1.5, -0.3333, 2.1e-13."""
+    """A number of a few digits, as in 1.5, -0.3333, 2.1e-13.
+
+    One next to 1 or -1 has as many as tell it from there: 1.0000003.
+    """
     if not np.isfinite(v):
         return str(v)
-    return f"{v:.4g}"
+    off = abs(abs(v) - 1.0)
+    digits = 1 - int(np.floor(np.log10(off))) if 1e-9 < off < 1e-3 else 4
+    return f"{v:.{max(digits, 4)}g}"
 
 
 def joined(names: Iterable[str]) -> str:

@@ -185,7 +185,9 @@ def too_coarse(
         return ()
     uniform = next((a.value for a in limits if a.structure == "uniform"), 0.0)
     coarse = max(evidence.domain.leaves, key=lambda leaf: unit(leaf.precision))
-    wanted = options.resolve or RESOLVE[coarse.precision]
+    wanted = options.resolve
+    if wanted is None:  # what is tolerated need not have been seen
+        wanted = RESOLVE[coarse.precision] + 2 * options.tolerate
     if uniform <= wanted:
         return ()
     return (
@@ -208,4 +210,6 @@ def not_asked(rule: Rule, options: Options) -> tuple[str, ...]:
         out.append(rule.second_order_note)
     if not options.ways:
         out.append("ways")
-    return (*out, "compile", "other shapes")
+    if rule.source.kind != "pair":
+        out.append("compile")
+    return (*out, "other shapes")
