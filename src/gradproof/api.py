@@ -17,6 +17,7 @@ from gradproof.errors import GradientMismatch, GradproofError, UsageError
 from gradproof.oracles import Derivative, misfit
 from gradproof.proof import WHOLE_SECONDS, Options, prove
 from gradproof.reports import terminal, words
+from gradproof.reports.waiting import waiting
 from gradproof.rule import Primal, Rule
 from gradproof.samples import Described, Drawn, draw, guess
 from gradproof.space import Vector
@@ -174,7 +175,9 @@ def check(
         orders: 2 also proves the backward's own derivative.
         allow: slugs of findings, or of reasons to be undecided, that are intended.
         ways: whether to ask in every way that the framework might.
-        budget: seconds that the whole Jacobian may take, as planned beforehand.
+        budget: seconds that the whole Jacobian, or every entry of the gradient one by
+            one, may take, as planned beforehand; else directions are compared, and the
+            limits are coarser.
         name: how to call it in the report.
         reproduce: the command that repeats the run, for the report.
         suggest: also write the right backward from the body of the forward, where that
@@ -220,7 +223,9 @@ def check(
     refined: tuple[adapters.Refined, ...] = ()
     if refine is not None:
         refined = adapters.refined(adapters.adapt, fn, *record_inputs, refine, more)
-    record = prove(rule, options, tuple((r.label, r.number, r.rule) for r in refined))
+    settings = tuple((r.label, r.number, r.rule) for r in refined)
+    with waiting(rule.source.name) as tell:
+        record = prove(rule, replace(options, tell=tell), settings)
     described = adapters.describe_inputs(*record_inputs, fn)
     record = replace(
         record,

@@ -33,6 +33,7 @@ class Compared:
     whole: bool = True
     failures: tuple[str, ...] = field(default=())
     located: tuple[Located, ...] = ()
+    short: tuple[str, ...] = ()  # what the budget did not allow, a sentence each
     limits: tuple[Limit, ...] = ()  # of structures, as told by the directions
 
     @property

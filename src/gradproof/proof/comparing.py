@@ -27,6 +27,10 @@ from gradproof.verdict import (
     Verdict,
 )
 
+SHORT = (
+    "every entry of the Jacobian would take about {planned:.2g} s, and budget= allows "
+    "{allowed:.2g} s; directions were compared, so the limits are coarser"
+)
 LARGE = 1 << 16  # inputs or outputs from which a call is not cheap
 
 
@@ -109,8 +113,12 @@ def compare_plainly(run: Run, rule: Rule, x: Vector) -> Compared:
     planned = 5 * n * once + 3 * m * back
     if n * m <= WHOLE_ENTRIES and (planned <= run.options.seconds or n + m <= 16):
         return gradient.whole(rule, oracle, x, run.ybar, run.rng)
-    ybars = [run.ybar, run.other]
-    return sampled.sampled(rule, oracle, x, ybars, run.rng, run.options.seconds)
+    ybars, allowed = [run.ybar, run.other], run.options.seconds
+    found = sampled.sampled(rule, oracle, x, ybars, run.rng, allowed)
+    if n * m <= WHOLE_ENTRIES:
+        note = SHORT.format(planned=planned, allowed=allowed)
+        found = replace(found, short=(note, *found.short))
+    return found
 
 
 def at_settings(

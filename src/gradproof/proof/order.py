@@ -44,6 +44,7 @@ from gradproof.proof.concluding import (
     symmetric_only,
 )
 from gradproof.proof.elsewhere import as_given, asked_ways, other_settings, overflowing
+from gradproof.proof.memory import refuse_too_large
 from gradproof.proof.naming import diagnosed
 from gradproof.proof.run import Options, Run, must
 from gradproof.rule import Rule
@@ -58,9 +59,11 @@ from gradproof.verdict import (
     Verdict,
 )
 
+# The stages, as whoever waits is told.
+FORM, HISTORY, GRADIENT = "form", "history and linearity", "the gradient"
+OTHERS, CARDS = "other ways of asking", "what may be wrong"
+
 PARTS = 8  # custom gradients inside a callable that are proved alone, at most
-
-
 PATIENCE = 4  # times the repeats, where something is odd
 
 
@@ -68,6 +71,8 @@ PATIENCE = 4  # times the repeats, where something is odd
 def prove(rule: Rule, options: Options, refined: tuple[Refined, ...] = ()) -> Record:
     """Ask everything, cheapest first, and conclude."""
     started = time.perf_counter()
+    refuse_too_large(rule)
+    options.reached(FORM, 0.0)
     rng = np.random.default_rng([options.seed, 0x9E3779B9])
     primal = rule.primal
     x = primal.domain.snap(primal.point)
@@ -102,6 +107,7 @@ def proved(
 ) -> Record:
     """What follows once the rule has given a vjp."""
     rule, options = run.rule, run.options
+    options.reached(HISTORY, 0.05)
     wander, wandered = history.history(rule.primal, run.value, another_point(run))
     again = ways.repeats(rule, run.x, run.ybar, run.got, run.own)
     base = replace(
@@ -113,6 +119,7 @@ def proved(
             rule, run.x, run.ybar, run.got, run.own, run.other
         ),
     )
+    options.reached(GRADIENT, 0.15)
     truth = truth_rule(rule)
     found = compare(run, truth or rule)
     if not (rule.differentiable and base.form.graph) and not found.wrong:
@@ -120,6 +127,7 @@ def proved(
             f"the result of {rule.source.name} depends on no input, by a graph or by its "
             "values, so there is no gradient to check"
         )
+    options.reached(OTHERS, 0.6)
     weighed = at_settings(run, found, refined)
     found, early = weighed.found, weighed.elsewhere
     if not refined:
@@ -143,12 +151,14 @@ def proved(
         overflow=overflowing(rule),
         curves=curves_of(truth or rule, shown),
     )
+    options.reached(CARDS, 0.9)
     evidence = repeated(run, evidence, again)
     undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
     undecided = (*weighed.undecided, *heard.undecided, *undecided)
     if wandered:
         undecided = (stateful(base.stateful), *undecided)
     notes = (*rule.notes, *not_the_users(rule), *weighed.notes, *heard.notes)
+    notes = (*notes, *found.short)
     if shown is not found:
         notes = (
             *notes,
@@ -255,6 +265,6 @@ def blamed(
 def alone(part: Rule, options: Options) -> Record | None:
     """The proof of a part; None where nothing can be seen of it alone."""
     try:
-        return prove(part, options)
+        return prove(part, replace(options, tell=None))
     except GradproofError:
         return None

@@ -29,6 +29,12 @@ class Options:
     allow: tuple[str, ...] = ()
     ways: bool = True
     seconds: float = WHOLE_SECONDS
+    tell: Callable[[str, float], None] | None = None  # how far it is: stage, share done
+
+    def reached(self, stage: str, share: float) -> None:
+        """Tell whoever waits."""
+        if self.tell is not None:
+            self.tell(stage, share)
 
 
 @dataclass(eq=False)
