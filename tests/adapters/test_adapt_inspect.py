@@ -305,6 +305,19 @@ def returning(*values):
     return Returns
 
 
+def test_none_for_an_argument_left_at_its_default_is_no_surplus():
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, t, k=2.0):
+            return t * k
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2.0, None
+
+    assert inspected(Scaled, x(2)).form.arity is None
+
+
 @pytest.mark.parametrize(
     ("values", "arity", "shapes", "dtypes", "failed"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -120,13 +121,24 @@ class Watch:
         if is_generated(cls):
             # Generated Functions carry one more argument of PyTorch's own.
             raw, needs = raw[:-1], needs[:-1]
-        if len(raw) != len(needs):
+        if len(raw) != len(needs) and not _for_defaults(cls, raw, len(needs)):
             self.arity = (len(raw), len(needs))
         paths = node.call.paths if is_pair(cls) else parameter_names(cls, len(needs))
         self.returned = tuple(
             _returned(path, got, args[i] if i < len(args) else None, needed=bool(need))
             for i, (path, got, need) in enumerate(zip(paths, raw, needs, strict=False))
         )
+
+
+def _for_defaults(cls: Any, raw: tuple[Any, ...], given: int) -> bool:
+    """Whether what is returned beyond the arguments given is None for defaults."""
+    if is_pair(cls) or len(raw) < given or any(g is not None for g in raw[given:]):
+        return False
+    try:
+        taken = len(inspect.signature(cls.forward).parameters)
+    except (TypeError, ValueError):
+        return False
+    return len(raw) <= taken - (0 if is_new_style(cls) else 1)
 
 
 def parameter_names(cls: Any, n: int) -> list[str]:

@@ -12,11 +12,13 @@ def _match(look: Look) -> Match | None:
     seen = look.evidence.overflow
     if seen is None:
         return None
-    x, value, gave = seen
+    x, value, told = seen
+    path, gave = told.split(": ", 1)
     return Match(
         f"the forward of `{look.short}` overflows where the function is finite",
         (
-            f"near x = {number(x)} the value is about {number(value)}, and it gives {gave}",
+            f"just beyond {path} = {number(x)}, where the value is about "
+            f"{number(value)}, the forward gives {gave}",
         ),
         note="inputs of ordinary size hide this",
         help="rewrite it so that no intermediate is larger than the result (subtract the "
