@@ -37,6 +37,7 @@ def test_import_works_where_no_framework_is_installed():
         "for name in ('torch', 'jax'):\n"
         "    sys.modules[name] = None\n"  # makes `import torch` raise ImportError
         "import gradproof\n"
+        "assert gradproof.check and gradproof.arg\n"
         "assert gradproof.__version__\n"
     )
     subprocess.run([sys.executable, "-c", hide], check=True)
