@@ -34,7 +34,8 @@ class Bench:
         names = ["y"] if len(outs) == 1 else [f"y[{k}]" for k in range(len(outs))]
         self.codomain = space_of(zip(names, outs, strict=True), self.precision)
         self.y = to_flat(outs)
-        self._known: dict[bytes, np.ndarray] = {}
+        # Several benches of one case share its Jacobians, which are the expensive part.
+        self._known: dict[bytes, np.ndarray] = self.case.known
 
     def f(self, x: np.ndarray) -> np.ndarray:
         try:

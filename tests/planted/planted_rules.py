@@ -24,6 +24,7 @@ class Case:
     neighbour: Callable[..., tuple[np.ndarray, ...]] | None = None
     broadcast: tuple[str, int] | None = None  # (leaf, axis of the output)
     accumulates: str = ""  # leaf to which several outputs contribute by index
+    known: dict = field(default_factory=dict)
     masks: str = ""  # leaf of which some entries have no effect
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradproof.diagnosis.algebra import AMPLIFY
 from gradproof.diagnosis.card import Match
+from gradproof.diagnosis.factors import computed
 from gradproof.diagnosis.identify import fit
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.structure import got_support, want_support
@@ -49,6 +50,20 @@ def _rows(look: Look, leaf: Leaf) -> list[tuple[str, Vector]]:
         )
         for k in (0, -1)
     ]
+
+
+def mistaken(look: Look) -> tuple[str, str, str] | None:
+    """(used, due, formula): the formula is right, and one variable in it is another."""
+    known = computed(look)
+    if known is None or known.due is None:
+        return None
+    given, due = known.given.text, known.due.text
+    names = [leaf.path for leaf in (*look.evidence.domain, *look.evidence.codomain)]
+    for used in names:
+        for meant in names:
+            if used != meant and used in given and given.replace(used, meant) == due:
+                return used, meant, due
+    return None
 
 
 def same(look: Look, there: Block) -> bool:

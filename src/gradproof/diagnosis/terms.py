@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gradproof.diagnosis.algebra import AMPLIFY, planted, rank, ratio
+from gradproof.diagnosis.algebra import AMPLIFY, planted, rank, ratio, zero_got
 from gradproof.diagnosis.identify import Formula, fit
 from gradproof.diagnosis.look import Look, Panel
 from gradproof.diagnosis.parts import cotangents_of, name_part, wrong_columns
@@ -37,7 +37,11 @@ def difference(look: Look) -> Term | None:
             continue
         if not (p.ok.all() and np.isfinite(p.got).all()):
             return None
-        found = _misrouted(look, p, into, out) or _low_rank(p, into, out)
+        found = (
+            _misrouted(look, p, into, out)
+            or _low_rank(p, into, out)
+            or _absent(p, into, out)
+        )
         formula = _formula(look, p, into, out)
         if formula is not None:
             # Where elements are coupled, the coupling tells lacking from having too much.
@@ -71,6 +75,18 @@ def _misrouted(look: Look, p: Panel, into: Leaf, out: Leaf) -> Term | None:
             )
             return Term(extra=False, facts=(fact,))
     return None
+
+
+def _absent(p: Panel, into: Leaf, out: Leaf) -> Term | None:
+    """Some contributions are 0 where they are due, and all that are there are right."""
+    kept = p.ok & ~p.bad & ~zero_got(p)
+    if not (zero_got(p)[p.bad].all() and kept.sum() * 2 >= p.bad.sum()):
+        return None
+    fact = (
+        f"d{out.path}/d{into.path}: {int(p.bad.sum())} entries are 0 and should not be, "
+        f"the other {int(kept.sum())} are right"
+    )
+    return Term(extra=False, facts=(fact,))
 
 
 def _low_rank(p: Panel, into: Leaf, out: Leaf) -> Term | None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from gradproof.diagnosis.algebra import planted
 from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.conjugates import KINDS, agree, conjugated
 from gradproof.diagnosis.look import Look, Panel
-from gradproof.space import Leaf, Matrix, Space
+from gradproof.diagnosis.spectrum import half_spectrum
+from gradproof.diagnosis.words import joined
+from gradproof.space import Matrix
 from gradproof.verdict import Severity
-
-_KINDS: tuple[tuple[bool, bool], ...] = ((True, True), (False, True), (True, False))
 
 
 def _match(look: Look) -> Match | None:
@@ -20,11 +18,22 @@ def _match(look: Look) -> Match | None:
     outs = [a for a in look.evidence.codomain if a.is_complex]
     if not leaves or look.block is None:
         return None
+    half = half_spectrum(look)
+    if half is not None:
+        return Match(
+            f"{look.name} counts the bins of a half spectrum {half} for "
+            f"{joined(a.path for a in leaves)}",
+            ("every bin but the first and the last stands for two, of which the "
+             "conjugate is not stored",),
+            note="the first bin, and so a constant signal, is right",
+            help="give bins that stand for two their weight once: the adjoint of rfft is "
+            "not irfft",
+        )  # fmt: skip
     if not (any(a.is_complex for a in leaves) or outs):
         return None
-    for into, outof in _KINDS:
-        flip = _conjugated(look.evidence.domain, look.evidence.codomain, into, outof)
-        if all(_agree(look, leaf, flip) for leaf in leaves):
+    for into, outof in KINDS:
+        flip = conjugated(look.evidence.domain, look.evidence.codomain, into, outof)
+        if all(agree(look, leaf, flip) for leaf in leaves):
             return _say(look, into, outof, flip)
     return None
 
@@ -43,36 +52,6 @@ def _say(look: Look, into: bool, outof: bool, flip: Callable[[Panel], Matrix]) -
         help="conjugate the factors that multiply the cotangent: "
         "x̄ = conj(dy/dx) · grad_output",
     )
-
-
-def _conjugated(
-    domain: Space, codomain: Space, into: bool, outof: bool  # noqa: FBT001
-) -> Callable[[Panel], Matrix]:  # fmt: skip
-    def signs(space: Space) -> Matrix:
-        out = np.ones(space.size)
-        for leaf in space:
-            if leaf.is_complex:
-                out[leaf.start + 1 : leaf.start + leaf.size : 2] = -1.0
-        return out[None, :]
-
-    left, right = signs(codomain)[0], signs(domain)[0]
-
-    def flip(panel: Panel) -> Matrix:
-        assert panel.rows is not None
-        out = panel.want
-        if into:
-            out = out * right[panel.cols][None, :]
-        if outof:
-            out = out * left[panel.rows][:, None]
-        return out
-
-    return flip
-
-
-def _agree(look: Look, leaf: Leaf, flip: Callable[[Panel], Matrix]) -> bool:
-    assert look.block is not None
-    panel = look.block.within(leaf)
-    return bool(planted(panel, flip(panel)).all())
 
 
 CARD = Card("missing-conjugate", Severity.ERROR, 86, _match)

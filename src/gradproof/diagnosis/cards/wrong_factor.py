@@ -9,6 +9,7 @@ from gradproof.diagnosis.constants import is_factor, is_sure, named, undone
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.parts import constant_part
 from gradproof.diagnosis.values import told_by_value
+from gradproof.diagnosis.varying import varies, wanted
 from gradproof.diagnosis.words import ORDINARY, gradient_of, number
 from gradproof.verdict import Severity
 
@@ -16,6 +17,8 @@ from gradproof.verdict import Severity
 def _match(look: Look) -> Match | None:
     found = ratio(look.panels)
     paths = [a.path for a in look.wrong_leaves]
+    if found is not None and is_factor(found) and varies(look, found):
+        return None
     if found is not None and is_factor(found) and is_sure(found, look):
         text, exact = named(found, look)
         return Match(
@@ -62,4 +65,4 @@ def _value(found: Ratio) -> str:
     return number(found.mid)
 
 
-CARD = Card("wrong-factor", Severity.ERROR, 65, _match)
+CARD = Card("wrong-factor", Severity.ERROR, 65, _match, wanted)

@@ -24,9 +24,13 @@ def _match(look: Look) -> Match | None:
     ratios = _ratios(look)
     if ratios:
         evidence.append(f"x̄ / expected lies between {ratios[0]} and {ratios[1]}")
+    plain = known is not None and known.due is not None
     return Match(
         f"{look.name} returns a wrong value for {gradient_of(paths)}",
         tuple(evidence),
+        help=f"return grad_output · {known.due.text}"
+        if plain and known and known.due
+        else "",
     )
 
 

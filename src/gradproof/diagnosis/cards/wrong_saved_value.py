@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.requests import BlockAt, Request
-from gradproof.diagnosis.saved import another_stage, candidates, same
+from gradproof.diagnosis.saved import another_stage, candidates, mistaken, same
 from gradproof.verdict import Block, Severity
 
 
@@ -33,5 +33,19 @@ def _match(look: Look) -> Match | None:
     return None
 
 
-LATER = Card("wrong-saved-value", Severity.ERROR, 46, another_stage)
+def _formula(look: Look) -> Match | None:
+    found = mistaken(look)
+    if found is None:
+        return another_stage(look)
+    used, meant, due = found
+    return Match(
+        f"{look.name} has the formula of {meant} and puts {used} into it",
+        (f"grad_output · {due} is due, and it computes the same of {used}",),
+        note=f"where {used} and {meant} are alike this passes",
+        help=f"return grad_output · {due}",
+        facts=("save",),
+    )
+
+
+LATER = Card("wrong-saved-value", Severity.ERROR, 46, _formula)
 CARD = Card("wrong-saved-value", Severity.ERROR, 58, _match, _wants)
