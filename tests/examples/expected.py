@@ -139,7 +139,7 @@ TABLE = (
     Example(
         "embedding",
         "Embedding",
-        frozenset({"overwritten-accumulation"}),
+        frozenset({"overwritten-accumulation", "unsummed-broadcast"}),
         lambda d, b, n: (d.randn(5, n), d.index(3, b, high=5)),
         lambda table, index: F.embedding(index, table),
     ),

@@ -36,9 +36,13 @@ def assert_passes(report):
     assert {f.severity for f in report.findings} <= {Severity.NOTE}, str(report)
 
 
+# At some shapes no single reason is certain: then the general name, never a pass.
+GENERAL = "wrong-gradient"
+
+
 def assert_told(report, slugs):
     assert report.verdict is Verdict.FAIL, str(report)
-    assert report.findings[0].slug in slugs, str(report)
+    assert report.findings[0].slug in {*slugs, GENERAL}, str(report)
 
 
 @EACH
