@@ -22,8 +22,8 @@ COLUMNS = (
 )
 ROWS = 40  # of which the block is made, at most
 FEW = 1 << 14  # inputs and outputs above which fewer are measured
-FEWER_COLUMNS, FEWER_ROWS = 8, 12
-LOCATE_SECONDS = 20.0
+FEWER_COLUMNS, FEWER_ROWS = 4, 8
+LOCATE_SECONDS = 40.0
 THOROUGH_SECONDS = 3.0
 THOROUGH_VALUES = 50  # that a thorough column takes
 

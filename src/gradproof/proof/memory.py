@@ -8,7 +8,7 @@ from gradproof.errors import UsageError
 from gradproof.rule import Rule
 
 # Float64 vectors of the size of inputs or outputs that a proof holds at its peak;
-# benchmarks/speed.py --memory measures 33 to 52 of them.
+# benchmarks/speed.py and planted errors measure 28 to 52 of them.
 VECTORS = 56
 ALWAYS = 1 << 28  # bytes that are never refused: the estimate is for large problems
 MEMINFO = Path("/proc/meminfo")

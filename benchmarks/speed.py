@@ -1,0 +1,251 @@
+"""What a verdict costs: in units, in copies, in memory, and beside torch's gradcheck.
+
+    python benchmarks/speed.py [--cases softplus-1e6-float32,...] [--repeats 3] [--list]
+
+A unit is one forward and one backward of the operation; a copy is one pass over inputs
+and outputs at their own width. For each case, in a process of its own with one thread:
+the medians of a unit, of the proof without the ways of asking and with them, the share
+of each stage, and the extra memory at the peak. The small cases are also asked of
+torch.autograd.gradcheck, slow and fast (in float64, which it needs).
+
+Times are of the processor, not of the clock, so that other programs do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch.nn.functional import softplus
+
+from gradproof import adapters
+from gradproof.proof import Options, prove
+
+Forward = Callable[..., torch.Tensor]
+
+
+def _custom(forward_: Forward, backward_: Callable[..., Any]) -> Any:
+    class Operation(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *xs: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(*xs)
+            return forward_(*xs)
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: torch.Tensor) -> Any:
+            return backward_(grad_output, *ctx.saved_tensors)
+
+    return Operation
+
+
+def _norm(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    scale = torch.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5)
+    return centred * scale * w + b
+
+
+def _fused(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.native_layer_norm(x, x.shape[-1:], w, b, 1e-5)[0]
+
+
+def _norm_back(g: torch.Tensor, x: torch.Tensor, w: torch.Tensor, _: Any) -> Any:
+    centred = x - x.mean(-1, keepdim=True)
+    scale = torch.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5)
+    unit = centred * scale
+    inner = g * w
+    mean = inner.mean(-1, keepdim=True)
+    along = (inner * unit).mean(-1, keepdim=True)
+    return scale * (inner - mean - unit * along), (g * unit).sum(0), g.sum(0)
+
+
+def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
+
+
+def _attention_back(g: torch.Tensor, *qkv: torch.Tensor) -> Any:
+    q, k, v = qkv
+    scale = q.shape[-1] ** -0.5
+    p = (q @ k.mT * scale).softmax(-1)
+    inner = g @ v.mT
+    inner = p * (inner - (inner * p).sum(-1, keepdim=True)) * scale
+    return inner @ k, inner.mT @ q, p.mT @ g
+
+
+SOFTPLUS = _custom(softplus, lambda g, x: g * x.sigmoid())
+NORM = _custom(_norm, _norm_back)
+FUSED = _custom(_fused, _norm_back)
+MATMUL = _custom(lambda a, b: a @ b, lambda g, a, b: (g @ b.mT, a.mT @ g))
+SQUARE = _custom(lambda x: x * x, lambda g, x: 2 * g * x)
+ATTENTION = _custom(_attention, _attention_back)
+
+# Name: the Function, the shapes of its inputs, and whether gradcheck slow is bearable.
+CASES: dict[str, tuple[Any, tuple[tuple[int, ...], ...], bool]] = {
+    "softplus-64": (SOFTPLUS, ((64,),), True),
+    "softplus-4096": (SOFTPLUS, ((4096,),), True),
+    "layernorm-32x256": (NORM, ((32, 256), (256,), (256,)), True),
+    "attention-1x2x32x16": (ATTENTION, ((1, 2, 32, 16),) * 3, True),
+    "softplus-1e6": (SOFTPLUS, ((10**6,),), False),
+    "square-1e7": (SQUARE, ((10**7,),), False),
+    "layernorm-4096x1024": (NORM, ((4096, 1024), (1024,), (1024,)), False),
+    "fusednorm-4096x1024": (FUSED, ((4096, 1024), (1024,), (1024,)), False),
+    "matmul-512": (MATMUL, ((512, 512),) * 2, False),
+    "attention-1x8x512x64": (ATTENTION, ((1, 8, 512, 64),) * 3, False),
+}
+USUAL = (
+    "softplus-64-float64", "softplus-4096-float64", "layernorm-32x256-float64",
+    "attention-1x2x32x16-float64", "softplus-1e6-float32", "softplus-1e6-float64",
+    "layernorm-4096x1024-float32", "fusednorm-4096x1024-float32",
+    "matmul-512-float32",
+)  # fmt: skip
+
+
+def _inputs(shapes: Any, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(1)
+    return tuple(
+        torch.randn(shape, generator=generator).to(dtype).requires_grad_()
+        for shape in shapes
+    )
+
+
+def _seconds(call: Callable[[], object], repeats: int) -> float:
+    taken = []
+    for _ in range(repeats):
+        clock = time.process_time()
+        call()
+        taken.append(time.process_time() - clock)
+    return statistics.median(taken)
+
+
+def _unit(function: Any, xs: tuple[torch.Tensor, ...], repeats: int) -> float:
+    def once() -> None:
+        out = function.apply(*xs)
+        torch.autograd.grad(out, xs, torch.ones_like(out))
+
+    once()
+    return _seconds(once, max(5, repeats))
+
+
+def _copy(function: Any, xs: tuple[torch.Tensor, ...], repeats: int) -> float:
+    moved = [t.detach() for t in (*xs, function.apply(*xs))]
+    return _seconds(lambda: [t.clone() for t in moved], max(5, repeats))
+
+
+def _proof(
+    function: Any, xs: Any, *, ways: bool
+) -> tuple[float, Any, dict[str, float]]:
+    stages: list[tuple[str, float]] = []
+
+    def tell(stage: str, _: float) -> None:
+        stages.append((stage, time.process_time()))
+
+    clock = time.process_time()
+    rule = adapters.adapt(function, xs, {})
+    record = prove(rule, Options(ways=ways, tell=tell))
+    end = time.process_time()
+    marks = [("adapting", clock), *stages, ("", end)]
+    shares = {name: after - at for (name, at), (_, after) in pairwise(marks)}
+    return end - clock, record, shares
+
+
+def one(name: str, repeats: int) -> dict[str, Any]:
+    """Everything measured of one case, in this process."""
+    torch.set_num_threads(1)
+    case, _, dtype = name.rpartition("-")
+    function, shapes, small = CASES[case]
+    _proof(function, _inputs([(3,) * len(s) for s in shapes], torch.float64), ways=True)
+    xs = _inputs(shapes, getattr(torch, dtype))
+    unit, copy = _unit(function, xs, repeats), _copy(function, xs, repeats)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    first = _proof(function, xs, ways=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    lean = [_proof(function, xs, ways=False) for _ in range(repeats)]
+    full = [first] + [_proof(function, xs, ways=True) for _ in range(repeats - 1)]
+    native = sum(t.numel() * t.element_size() for t in (*xs, function.apply(*xs)))
+    lean.sort(key=lambda run: run[0])
+    out: dict[str, Any] = {
+        "verdict": str(first[1].verdict),
+        "unit": unit,
+        "copy": copy,
+        "lean": lean[len(lean) // 2][0],
+        "full": statistics.median(run[0] for run in full),
+        "stages": lean[len(lean) // 2][2],
+        "peak": peak * 1024,
+        "native": native,
+        "limits": {a.structure: a.value for a in first[1].limits},
+        "compared": first[1].compared,
+    }
+    check = torch.autograd.gradcheck
+    if small and dtype == "float64":
+        out["slow"] = _seconds(lambda: check(function.apply, xs), 1)
+    if dtype == "float64":
+        out["fast"] = _seconds(lambda: check(function.apply, xs, fast_mode=True), 3)
+    return out
+
+
+def told(name: str, m: dict[str, Any]) -> None:
+    """Print one case."""
+    units = m["lean"] / m["unit"]
+    room = 12 * m["unit"] + 40 * m["copy"]
+    print(
+        f"{name:30} {m['verdict']:9} unit {m['unit'] * 1e3:8.3f} ms, copy "
+        f"{m['copy'] * 1e3:7.3f} ms; verdict {m['lean'] * 1e3:8.1f} ms = {units:6.0f} "
+        f"units ({m['lean'] / room:.1f} × (12 units + 40 copies)); all ways "
+        f"{(m['full'] - m['lean']) / m['unit']:5.0f} units more; peak "
+        f"{m['peak'] / 1e6:6.0f} MB = {m['peak'] / m['native']:4.0f} × native"
+    )
+    share = ", ".join(f"{k} {v * 1e3:.1f}" for k, v in m["stages"].items())
+    print(f"{'':30} stages, ms: {share}")
+    limits = ", ".join(f"{k} {v:.1e}" for k, v in m["limits"].items())
+    print(f"{'':30} {m['compared']}; limits: {limits}")
+    for mode in ("slow", "fast"):
+        if mode in m:
+            print(
+                f"{'':30} gradcheck {mode}: {m[mode] * 1e3:.1f} ms, "
+                f"{m[mode] / m['lean']:.2f} × the verdict"
+            )
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", default=",".join(USUAL))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(f"{case}-DTYPE" for case in CASES))
+        return 0
+    if options.one:
+        print(json.dumps(one(options.one, options.repeats)))
+        return 0
+    for name in options.cases.split(","):
+        done = subprocess.run(
+            [
+                sys.executable,
+                __file__,
+                "--one",
+                name,
+                "--repeats",
+                str(options.repeats),
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        told(name, json.loads(done.stdout.splitlines()[-1]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
