@@ -90,11 +90,17 @@ def block_at(
 ) -> Block:
     """Part of the Jacobian at ``x``, implied and measured."""
     at = chart(rule.primal.domain, x)
-    if at is not None:
-        inner = constrained.ChartedRule(rule, at)
-        every = np.arange(at.space.size)
-        b = constrained.back_block(at, block_at(run, inner, at.point, rows, every))
-        return gradient.some_columns(b, cols)
+    if at is None:
+        return _block_plainly(run, rule, x, rows, cols)
+    inner, every = constrained.ChartedRule(rule, at), np.arange(at.space.size)
+    block = _block_plainly(run, inner, at.point, rows, every)
+    return gradient.some_columns(constrained.back_block(at, block), cols)
+
+
+def _block_plainly(
+    run: Run, rule: Rule, x: Vector, rows: np.ndarray, cols: np.ndarray
+) -> Block:
+    """The same, coordinate by coordinate: those of a chart keep the bounds of its set."""
     oracle = run.best(rule.primal, x)
     implied, own = gradient.implied_rows(rule, x, rows, run.rng)
     small = len(cols) * rule.primal.codomain.size <= THOROUGH_ENTRIES
