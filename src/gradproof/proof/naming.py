@@ -14,7 +14,7 @@ from gradproof.checks import (
 from gradproof.checks.rounding import own_rounding
 from gradproof.diagnosis import diagnose
 from gradproof.diagnosis import requests as requests_
-from gradproof.oracles import chart
+from gradproof.oracles import chart, settled
 from gradproof.proof.comparing import WHOLE_ENTRIES
 from gradproof.proof.run import Run
 from gradproof.rule import Rule
@@ -62,21 +62,24 @@ def answer(
     run: Run, rule: Rule, evidence: Evidence, request: requests_.Request
 ) -> Block | Probe | Vector | None:
     """The answer to one request, or None where it cannot be had."""
-    x = evidence.point
+    x, domain = evidence.point, rule.primal.domain
     if isinstance(request, requests_.Block):
         return block_at(run, rule, x, request.rows, request.cols)
+    if isinstance(request, requests_.BlockAt | requests_.At):
+        # A card knows nothing of declared sets: what it asks for may lie outside.
+        x = domain.snap(settled(domain, x, request.x))
     if isinstance(request, requests_.BlockAt):
-        return block_at(run, rule, request.x, request.rows, request.cols)
+        return block_at(run, rule, x, request.rows, request.cols)
     if isinstance(request, requests_.At):
-        n, m = rule.primal.domain.size, rule.primal.codomain.size
-        got = rule.vjp(request.x, request.ybar).value
+        n, m = domain.size, rule.primal.codomain.size
+        got = rule.vjp(x, request.ybar).value
         if got is None or n * m > WHOLE_ENTRIES:
             return None
-        block = block_at(run, rule, request.x, np.arange(m), np.arange(n))
-        own = own_rounding(rule, request.x, request.ybar, got, run.rng)
-        at = chart(rule.primal.domain, request.x)
+        block = block_at(run, rule, x, np.arange(m), np.arange(n))
+        own = own_rounding(rule, x, request.ybar, got, run.rng)
+        at = chart(domain, x)
         got = got if at is None else at.project(got)
-        return gradient.probe_of(block, request.x, request.ybar, got, own)
+        return gradient.probe_of(block, x, request.ybar, got, own)
     if isinstance(request, requests_.Frozen):
         for way in rule.ways():
             for part in (way, *way.parts):
