@@ -3,9 +3,18 @@
 import inspect
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from gradproof.samples import draw, explain_choice, guess, parse, quoted, unfamiliar
+from gradproof.samples import (
+    draw,
+    explain_choice,
+    guess,
+    parse,
+    quoted,
+    unfamiliar,
+    unshown,
+)
 from gradproof.samples.guessing import MOST
 
 
@@ -110,7 +119,7 @@ BY_TEXT = [
     ("def forward(x, pos):\n return x.index_select(0, pos)",
      "x: f64[V, D]; pos: int[B] in 0..V"),
     ("def forward(x, where):\n return x.gather(1, where[:, None])",
-     "x: f64[B, D]; where: int[B, 1] in 0..D"),
+     "x: f64[B, C]; where: int[B] in 0..C"),
     ("def forward(x, u):\n return torch.where(u, x, 0)", "x: f64[B, D]; u: bool[B, D]"),
     ("def forward(x, mode):\n if mode == 'sum':\n  return x.sum()\n return x",
      'x: f64[B, D]; mode: "sum"'),
@@ -189,3 +198,77 @@ def test_the_choice_is_explained_with_the_way_to_choose_otherwise():
         ' mode: "mean"\')'
     )
     assert quoted(parse("x: f64[3]")) == "'x: f64[3]'"
+
+
+def of_signature(fn):
+    """The first guess of a signature, drawn."""
+    described = next(guess(inspect.signature(fn)))
+    return draw(described, {}, 3)
+
+
+REPEATING = [
+    ("def forward(x, idx):\n return x.gather(-1, idx)", 1),
+    ("def forward(x, idx):\n return take_along_dim(x, idx, 1)", 1),
+    ("def forward(table, ids):\n return table[ids]", 0),
+    ("def forward(ids, table):\n return table[ids]", 0),
+    ("def forward(x, idx, n):\n return zeros(n).index_add(0, idx, x)", 0),
+]
+
+
+@pytest.mark.parametrize(("source", "axis"), REPEATING)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_guessed_index_repeats_where_it_matters(source, axis, seed):
+    (index,) = (
+        one.array
+        for one in draw(parse(of_source(source)), {}, seed)
+        if one.name in ("idx", "ids")
+    )
+    rows = np.moveaxis(index, axis, -1).reshape(-1, index.shape[axis])
+    assert all(len(set(row)) < len(row) for row in rows)
+
+
+def test_labels_that_are_ignored_are_among_the_guessed():
+    def loss(logits, target, ignore_index=-100):
+        return logits
+
+    def scores(pred, labels, *, ignore_label):
+        return pred
+
+    assert texts(loss)[:3] == [
+        "logits: f64[B, C]; target: int[B] in -1..C; ignore_index: -1",
+        "logits: f64[B, C]; target: int[B] in 0..C; ignore_index: 0",
+        "logits: f64[B, C]; target: int[B] in 0..C; ignore_index: -100",
+    ]
+    for fn in (loss, scores):
+        _, target, ignored = of_signature(fn)
+        assert (target.array == ignored.value).any()
+        assert (target.array != ignored.value).any()
+
+
+def test_targets_of_whole_numbers_and_truths_are_guessed():
+    found = texts(lambda x, target: x)
+    for text in ("bool[B, D]", "int[B, D] in 0..3"):
+        assert f"x: f64[B, D]; target: {text}" in found
+    used = "def forward(x, target):\n return torch.where(target, x, -x)"
+    assert of_source(used) == "x: f64[B, D]; target: bool[B, D]"
+
+
+UNSHOWN = [
+    ("x: f64[B, D]", ()),
+    ("idx: int[B, 1] in 0..D", ("a value twice in idx along axis 1", "a negative idx")),
+    ("idx: int[B, 2*D] in 0..D", ("a negative idx",)),
+    ("idx: int[2] in 0..9", ("a value twice in idx", "a negative idx")),
+    ("t: int[B] in -1..C", ()),
+    ("m: bool[B, D]", ("a row of m that is False throughout",)),
+    ("t: fixed f64[B]", ("the gradient of t",)),
+    ("x: f64[2] in 0.5..2.5", ("x outside 0.5..2.5",)),
+    ("A: f64[2, 2] spd; n: size B; eps: 1e-6", ("A that is not spd",)),
+    ('dim: -1; keepdim: True; mode: "mean"; b: None',
+     ("keepdim other than True", 'mode other than "mean"', "b other than None")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), UNSHOWN, ids=range(len(UNSHOWN)))
+def test_what_inputs_leave_unseen_is_named(text, expected):
+    described = parse(text)
+    assert unshown(described, draw(described, {}, 0)) == expected

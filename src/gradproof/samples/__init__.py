@@ -17,3 +17,4 @@ from gradproof.samples.guessing import shown as shown
 from gradproof.samples.guessing import unfamiliar as unfamiliar
 from gradproof.samples.recorded import load as load
 from gradproof.samples.recorded import save as save
+from gradproof.samples.unshown import unshown as unshown

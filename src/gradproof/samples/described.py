@@ -189,10 +189,10 @@ class Described:
         if self.pattern:
             out += f" {self.pattern}"
         if self.low is not None or self.high is not None:
-            out += f" in {_end(self.low)}..{_end(self.high)}"
+            out += f" in {written_end(self.low)}..{written_end(self.high)}"
         if math.isfinite(self.floor) or math.isfinite(self.ceiling):
             ends = [e if math.isfinite(e) else None for e in (self.floor, self.ceiling)]
-            out += f" within {_end(ends[0])}..{_end(ends[1])}"
+            out += f" within {written_end(ends[0])}..{written_end(ends[1])}"
         return out
 
     def _need_floats(self, what: str) -> None:
@@ -224,10 +224,11 @@ def _short(x: float) -> str:
     return repr(int(x)) if x == int(x) and abs(x) < 1e6 else repr(x)
 
 
-def _end(end: float | Extent | None) -> str:
-    if end is None:
+def written_end(number: float | Extent | None) -> str:
+    """One end of a range as the grammar writes it; "" for an open one."""
+    if number is None:
         return ""
-    return _short(end) if isinstance(end, float) else str(end)
+    return _short(number) if isinstance(number, float) else str(number)
 
 
 def _validate(d: Described) -> None:
@@ -243,9 +244,13 @@ def _validate(d: Described) -> None:
         raise UsageError(f"a range has no meaning for {d.dtype}")
     low, high = ((math.nan if isinstance(e, str) else e) for e in (d.low, d.high))
     if low is not None and high is not None and low >= high:
-        raise UsageError(f"the range {_end(d.low)}..{_end(d.high)} is empty")
+        raise UsageError(
+            f"the range {written_end(d.low)}..{written_end(d.high)} is empty"
+        )
     if not d.floor < d.ceiling:
-        raise UsageError(f"the domain {_end(d.floor)}..{_end(d.ceiling)} is empty")
+        raise UsageError(
+            f"the domain {written_end(d.floor)}..{written_end(d.ceiling)} is empty"
+        )
     if not real and (math.isfinite(d.floor) or math.isfinite(d.ceiling)):
         raise UsageError(f"a domain (within) goes with real inputs, not with {d.dtype}")
     if d.pattern:

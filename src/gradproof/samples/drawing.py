@@ -154,20 +154,22 @@ def _mask(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
 def _integers(
     shape: tuple[int, ...], low: int, high: int, d: Described, rng: np.random.Generator
 ) -> Array:
-    """Uniform in [low, high); never all alike, and one value twice where three fit."""
+    """Uniform in [low, high). The lowest occurs, and another; one twice where three fit.
+
+    So an index repeats, and a label that is to be ignored (the lowest) is there beside
+    one that is not.
+    """
     if high <= low:
         raise UsageError(f"the range {low}..{high} is empty")
     bits = 8 * np.dtype(d.dtype).itemsize
     floor = 0 if d.dtype == "uint8" else -(2 ** (bits - 1))
     if low < floor or high > floor + 2**bits:
         raise UsageError(f"{d.dtype} does not reach from {low} to {high}")
-    out = rng.integers(low, high, shape, dtype=np.int64)
-    flat = out.reshape(-1)
+    flat = rng.integers(low, high, shape, dtype=np.int64).reshape(-1)
     if flat.size > 1 and high - low > 1:
-        if flat.size > 2:
-            flat[rng.integers(1, flat.size)] = flat[0]
-        if (flat == flat[0]).all():
-            flat[-1] = low + (flat[0] - low + 1) % (high - low)
+        first, second, *third = rng.permutation(flat.size)[:3]
+        flat[first], flat[second] = low, rng.integers(low + 1, high)
+        flat[third] = flat[second]
     return flat.reshape(shape)
 
 

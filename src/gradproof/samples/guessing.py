@@ -39,10 +39,14 @@ _UPPER = {"W": "vector", "X": "data", "Y": "data", "Z": "data", "B": "data"}
 # Schemes that say something only where a parameter of such a role is there.
 _ONLY_WITH = {
     "classes": {"labels", "index"}, "gather": {"index", "table"}, "scatter": {"index"},
-    "edges": {"index"}, "aligned": {"index"}, "linear": {"vector", "matrix", "bias"},
-    "recurrent": {"vector", "matrix"}, "state": {"vector", "matrix"}, "conv1d": {"vector"}, "conv2d": {"vector"},
+    "edges": {"index"}, "aligned": {"index"}, "aligned_rows": {"index"},
+    "picked": {"index"}, "hits": {"labels"}, "counts": {"labels"},
+    "line_hits": {"labels"}, "line_counts": {"labels"},
+    "linear": {"vector", "matrix", "bias"}, "recurrent": {"vector", "matrix"},
+    "state": {"vector", "matrix"}, "conv1d": {"vector"}, "conv2d": {"vector"},
     "chain": {"vector"},
 }  # fmt: skip
+_IGNORING = "=-1"  # a label that is ignored; labels then start at it
 _WITH_WEIGHTS = (
     "rows", "same", "linear", "matmul", "recurrent", "state", "filter", "chain",
 )  # fmt: skip
@@ -158,6 +162,8 @@ def _slot(p: inspect.Parameter, hints: Hints, *, first: bool) -> _Slot:
     if p.default is p.empty:
         return _Slot(p, options, fixed=silent)
     given = _default(p)
+    if _named_role(p.name) == "ignored":
+        return _Slot(p, (*options, given))
     if p.default is None and options and options[0] in (*TENSORS, "mask"):
         return _Slot(p, (options[0], given), fixed=silent)
     return _Slot(p, (given,))
@@ -304,9 +310,10 @@ def _ordered(slots: Sequence[_Slot], hints: Hints) -> list[str]:
     weights = roles & {"vector", "bias", "matrix"} and len(tensors) > 1
     usual = [*(_WITH_WEIGHTS if weights else ()), *SCHEMES]
     if roles & {"labels"}:
-        usual = ["classes", *usual]
+        wanted = ["classes", *wanted]
     if roles & {"index"}:
-        usual = ["gather", "scatter", "edges", "aligned", "classes", *usual]
+        usual = ["gather", "scatter", "edges", "aligned", "aligned_rows", "picked",
+                 "classes", *usual]  # fmt: skip
     if "table" in roles:
         usual = ["gather", *usual]
     order = [
@@ -329,6 +336,7 @@ def _misfits(slots: Sequence[_Slot], scheme: str, hints: Hints) -> int:
             continue
         rank, final = len(d.shape), d.shape[-1] if d.shape else 1
         count += hints.rank.get(d.name, rank) != rank
+        count += hints.kind.get(d.name) == "mask" and d.dtype != "bool"
         count += hints.at_least.get(d.name, 0) > rank
         last = hints.last.get(d.name)
         even = isinstance(final, str) and final.startswith("2*")
@@ -343,6 +351,7 @@ def _fill(slots: Sequence[_Slot], scheme: str, variant: int) -> tuple[Described,
     shapes = SCHEMES[scheme]
     out: list[Described] = []
     matrix = any(slot.option(variant) == "matrix" for slot in slots)
+    ignored = [slot for slot in slots if _named_role(slot.name) == "ignored"]
     tensors = 0
     pending: list[_Slot] = []
     for slot in slots:
@@ -356,6 +365,8 @@ def _fill(slots: Sequence[_Slot], scheme: str, variant: int) -> tuple[Described,
         if not text:
             text = _text(option, shapes, tensors, matrix=matrix)
             tensors += option in TENSORS or option == "number"
+        if option == "labels" and any(s.option(variant) == _IGNORING for s in ignored):
+            text = text.replace(" in 0..", " in -1..")
         if any(s.option(variant) == "=(5,)" for s in slots):
             text = re.sub(r"\bD\b", "5", text)
         keyword = slot.parameter.kind is slot.parameter.KEYWORD_ONLY

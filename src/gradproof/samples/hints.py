@@ -166,14 +166,26 @@ def _read_call(node: ast.Call, hints: Hints) -> None:
 
 
 def _mark(node: ast.expr | None, kind: str, hints: Hints) -> None:
+    axes = 0
     while kind == "index" and isinstance(
         node, ast.Subscript | ast.Call | ast.Attribute
-    ):
-        node = (
-            node.func if isinstance(node, ast.Call) else node.value
-        )  # t[:, None], t.long()
+    ):  # t[:, None], t.long()
+        if isinstance(node, ast.Subscript):
+            axes = _axes(node.slice)
+        node = node.func if isinstance(node, ast.Call) else node.value
     if node is not None and (name := _name(node, hints)):
         hints.kind.setdefault(name, kind)
+        if axes:
+            hints.rank.setdefault(name, axes)
+
+
+def _axes(index: ast.expr) -> int:
+    """How many axes ``[:, None]`` says there are; 0 where it picks from one."""
+    items = index.elts if isinstance(index, ast.Tuple) else [index]
+    kept = [isinstance(item, ast.Slice) for item in items]
+    added = [isinstance(i, ast.Constant) and i.value is None for i in items]
+    plain = any(added) and all(k or a for k, a in zip(kept, added, strict=True))
+    return sum(kept) if plain else 0
 
 
 def _read_product(right: ast.expr, hints: Hints) -> None:

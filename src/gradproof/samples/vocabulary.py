@@ -30,6 +30,7 @@ _ROLES: dict[str, str] = {
     " factor damping dt margin threshold th delta sigma momentum decay rho c s t"
     " clip cut big off offset lr power exponent strength fill min max",
     "extents": "normalized_shape",
+    "ignored": "ignore_index ignored_index ignore_label ignore ignore_value",
 }
 ROLES = {name: role for role, names in _ROLES.items() for name in names.split()}
 
@@ -51,6 +52,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "seed": ("0",),
     "number": ("0.75",),
     "extents": ("(5,)",),  # the symbol D is then 5 throughout
+    "ignored": ("-1", "0"),  # the lowest label in either case, which is always drawn
 }
 
 # What each role is in each scheme of shapes; "" and roles left out are as "data".
@@ -95,7 +97,14 @@ SCHEMES: dict[str, dict[str, str]] = {
         "data": "f64[N]", "vector": "f64[E]", "first": "f64[E]",
         "index": "int[E] in 0..N", "count": "size N",
     },
-    "aligned": {"data": "f64[B, D]", "index": "int[B, 1] in 0..D"},
+    # More places in an index than values that it may have: some occur twice in a row.
+    "aligned": {"data": "f64[B, D]", "index": "int[B, 2*D] in 0..D"},
+    "aligned_rows": {"data": "f64[B, D]", "index": "int[2*B, D] in 0..B"},
+    "picked": {"data": "f64[B, D]", "index": "int[B, 1] in 0..D"},
+    "hits": {"data": "f64[B, D]", "labels": "bool[B, D]"},
+    "counts": {"data": "f64[B, D]", "labels": "int[B, D] in 0..3"},
+    "line_hits": {"data": "f64[N]", "labels": "bool[N]"},
+    "line_counts": {"data": "f64[N]", "labels": "int[N] in 0..3"},
     "line": {
         "data": "f64[N]", "mask": "bool[N]", "labels": "fixed f64[N]",
         "index": "int[B] in 0..N", "count": "size N",
@@ -159,7 +168,7 @@ WANTED: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({"embedding"}), ("gather",)),
     (frozenset({"index_select"}), ("gather", "rows")),
     (frozenset({"index_add", "index_add_", "bincount"}), ("scatter", "edges")),
-    (frozenset({"gather", "take_along_dim"}), ("aligned", "classes")),
+    (frozenset({"gather", "take_along_dim"}), ("aligned", "aligned_rows", "picked", "classes")),
     (frozenset({"one_hot", "nll_loss", "cross_entropy"}), ("classes",)),
     (frozenset({"conj", "view_as_real", "real", "imag"}), ("complex",)),
 )  # fmt: skip
