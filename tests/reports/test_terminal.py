@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gradproof.reports import words
+from gradproof.reports import details, words
 from gradproof.reports.terminal import MOST_LINES, render
 from gradproof.space import Leaf, Space
 from gradproof.verdict import (
@@ -197,6 +198,35 @@ def test_a_long_table_shows_wrong_entries_first():
     assert table[2].split()[0] == "x[33]"
     assert table[2].endswith("wrong")
     assert "… 28 entries not shown" in text
+
+
+TELLING = [
+    # wrong, expected, got, the places that get a row
+    ([], {3: 0.5, 17: -2.0, 29: 1.0}, {}, [17, 29, 3]),
+    ([5, 9], {3: 0.5, 5: 0.1, 9: 7.0}, {5: 0.2, 9: 5.0}, [9, 5, 3]),
+    ([5, 9], {3: 0.5, 9: 7.0}, {5: math.nan, 9: 5.0}, [5, 9, 3]),
+    ([5], {3: 8.0, 11: math.nan}, {5: 1.0}, [5, 11, 3]),
+]
+
+
+@pytest.mark.parametrize(("wrong", "expected", "got", "first"), TELLING)
+def test_a_long_table_begins_with_what_tells_something(wrong, expected, got, first):
+    n = details.MOST_ROWS * 3
+    values, answers, mask = np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
+    mask[wrong] = True
+    for place, number in expected.items():
+        values[place] = answers[place] = number
+    for place, number in got.items():
+        answers[place] = number
+    rows = details.telling(mask, values, answers)
+    assert len(rows) == details.MOST_ROWS
+    assert rows[: len(first)].tolist() == first
+
+
+def test_a_short_table_keeps_its_order():
+    n = details.MOST_ROWS
+    rows = details.telling(np.arange(n) == 3, np.arange(n) * 1.0, np.zeros(n))
+    assert rows.tolist() == list(range(n))
 
 
 def test_an_off_diagonal_answer_is_never_hidden_by_the_diagonal_table():

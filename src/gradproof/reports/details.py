@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,7 +11,10 @@ from gradproof.reports import words
 from gradproof.reports.blocks import plus_minus
 from gradproof.reports.numbers import digits, duration, plain, plural, small
 from gradproof.reports.page import Page, cells
+from gradproof.space import Mask, Vector
 from gradproof.verdict import Block, Code, Curve, Evidence, Probe, Record, Verdict
+
+Order: TypeAlias = np.ndarray[tuple[int], np.dtype[np.intp]]
 
 # A table longer than this is a dump.
 MOST_ROWS = 12
@@ -128,27 +132,38 @@ def rows_at(evidence: Evidence) -> tuple[list[Row], int]:
         return [_entry(evidence, block, i, j) for i, j in pairs], total
     if evidence.probes:
         probe = evidence.probes[0]
-        first = np.flatnonzero(probe.expected.code != Code.UNMEASURED)
-        return [_probed(evidence, probe, int(i)) for i in first[:MOST_ROWS]], len(first)
+        at = np.flatnonzero(probe.expected.code != Code.UNMEASURED)
+        told = telling(probe.wrong[at], probe.expected.value[at], probe.got[at])
+        return [_probed(evidence, probe, int(i)) for i in at[told]], len(at)
     return [], 0
 
 
 def _pairs(evidence: Evidence, block: Block) -> tuple[list[tuple[int, int]], int]:
     """The entries that get a row, and how many could have one.
 
-    Of an elementwise operation the diagonal, else all; where not all fit, the wrong ones
-    come first, so that a long table does not hide them.
+    Of an elementwise operation the diagonal, else all.
     """
     n, m = block.value.shape
+    i, j = (a.reshape(-1) for a in np.indices((n, m)))
     if diagonal(evidence, block):
-        wrong, i = np.diagonal(block.wrong), np.arange(n)
-        flat = i * m + i
-    else:
-        wrong, flat = block.wrong.reshape(-1), np.arange(n * m)
-    total = len(flat)
-    if total > MOST_ROWS:
-        flat = flat[np.argsort(~wrong, kind="stable")[:MOST_ROWS]]
-    return [(int(k) // m, int(k) % m) for k in flat], total
+        i = j = np.arange(n)
+    told = telling(block.wrong[i, j], block.value[i, j], block.implied[i, j])
+    return list(zip(i[told].tolist(), j[told].tolist(), strict=True)), len(i)
+
+
+def telling(wrong: Mask, expected: Vector, got: Vector) -> Order:
+    """Which entries get a row: all in their order where they fit.
+
+    Else the wrong ones first, the furthest off leading, then those without an answer, then
+    the largest: what is zero by structure tells nothing and comes last.
+    """
+    if len(wrong) <= MOST_ROWS:
+        return np.arange(len(wrong))
+    with np.errstate(invalid="ignore"):
+        off = np.where(wrong, np.abs(got - expected), 0.0)
+    size = np.nan_to_num(np.abs(expected), nan=np.inf, posinf=np.inf)
+    off = np.nan_to_num(off, nan=np.inf, posinf=np.inf)
+    return np.lexsort((-size, -off, ~wrong))[:MOST_ROWS]
 
 
 def diagonal(evidence: Evidence, block: Block) -> bool:
