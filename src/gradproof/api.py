@@ -143,6 +143,7 @@ def check(
     orders: int = 1,
     allow: str | Iterable[str] = (),
     ways: bool = True,
+    compile: bool | str = False,
     budget: float | None = None,
     name: str | None = None,
     reproduce: str = "",
@@ -175,6 +176,8 @@ def check(
         orders: 2 also proves the backward's own derivative.
         allow: slugs of findings, or of reasons to be undecided, that are intended.
         ways: whether to ask in every way that the framework might.
+        compile: True also asks under ``torch.compile``, which takes seconds; the name of
+            a backend ("aot_eager" needs no C++ compiler) asks with that one.
         budget: seconds that the whole Jacobian, or every entry of the gradient one by
             one, may take, as planned beforehand; else directions are compared, and the
             limits are coarser.
@@ -189,6 +192,8 @@ def check(
     Raises:
         UsageError: the question cannot be asked (the message says why and what to do).
     """
+    pair = {"vjp": vjp, "gradient": gradient, "jacobian": jacobian}
+    given = {key: value for key, value in pair.items() if value is not None}
     options = Options(
         seed=_seed(seed),
         tolerate=_share(tolerate, "tolerate"),
@@ -196,10 +201,9 @@ def check(
         orders=_orders(orders),
         allow=_allowed(allow),
         ways=ways,
+        compile=_compile(compile, pair=bool(given)),
         seconds=WHOLE_SECONDS if budget is None else _share(budget, "budget"),
     )
-    pair = {"vjp": vjp, "gradient": gradient, "jacobian": jacobian}
-    given = {key: value for key, value in pair.items() if value is not None}
     if len(given) > 1:
         raise UsageError(
             f"{' and '.join(f'{k}=' for k in given)} were both given, and one rule "
@@ -249,7 +253,7 @@ def _with_suggestion(
     made = adapters.suggestion(rule)
     if isinstance(made, str):
         return replace(record, no_suggestion=made)
-    cheap = replace(options, ways=False, orders=1)
+    cheap = replace(options, ways=False, compile="", orders=1)
     for place, inputs in enumerate((made.args, *made.others)):
         try:
             verdict = prove(adapters.adapt(made.function, inputs), cheap).verdict
@@ -294,6 +298,23 @@ def _orders(orders: Any) -> int:
     if orders not in (1, 2) or isinstance(orders, bool):
         raise UsageError(f"orders={orders!r} was given, and 1 or 2 was expected")
     return int(orders)
+
+
+def _compile(backend: Any, *, pair: bool) -> str:
+    """The backend that is asked; "" for none."""
+    if not isinstance(backend, (bool, str)):
+        raise UsageError(
+            f"compile={backend!r} was given, and True, False or the name of a backend "
+            "was expected"
+        )
+    if backend and pair:
+        raise UsageError(
+            f"compile={backend!r} was given, and no compiler ever sees a raw pair of a "
+            "forward and a backward; leave it out, or check the function that is compiled"
+        )
+    if not backend:
+        return ""
+    return adapters.backend_of(backend if isinstance(backend, str) else "")
 
 
 def _allowed(allow: str | Iterable[str]) -> tuple[str, ...]:

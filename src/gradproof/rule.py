@@ -17,6 +17,13 @@ from gradproof.verdict import Effect, Failure, Form, Severity, Source
 
 @dataclass(frozen=True, eq=False)
 class Reply:
+# The effect of a compiler that compiled nothing of a function, and ran it as it is.
+RAN_EAGERLY = "ran-eagerly"
+
+
+class NotCompiled(Exception):
+    """Nothing was measured under a compiler; says nothing against the rule."""
+
     """What one call gave: a vector, or the failure of the user's code; never both."""
 
     value: Vector | None
@@ -172,3 +179,10 @@ class Rule(ABC):
     def derived(self, order: str) -> Rule | None:
         """A rule made of this one: "second order" is the vjp as a rule in (x, ȳ)."""
         return None
+    def compiled(self, backend: str) -> tuple[Way, ...]:
+        """The question asked through the framework's compiler; () where it has none.
+
+        A way that could not be asked so replies with a failure of kind ``NotCompiled``.
+        """
+        return ()
+

@@ -262,3 +262,14 @@ def test_a_reader_that_leaves_is_no_fault(write, folder):
         capture_output=True, text=True, cwd=folder, timeout=120,
     )  # fmt: skip
     assert done.stderr.splitlines() == ["code 130"]
+
+
+def test_the_compiler_is_asked_where_it_is_asked_for(write, run, monkeypatch):
+    from gradproof.adapters import torch_compiled
+
+    monkeypatch.setattr(torch_compiled, "DEFAULT", "eager")
+    write("ops.py", SOFTPLUS)
+    ran = run("check", "ops.py", "-i", "x: f64[3]", "--compile", "-v")
+    assert ran.code == 0
+    assert "--compile" in ran.out
+    assert "not asked: second order, other shapes" in " ".join(ran.out.split())

@@ -157,6 +157,8 @@ TOML = {
               "[tool.gradproof] in pyproject.toml: allow takes a slug or a list of slugs"),
     "strict": ("[tool.gradproof]\nstrict = 1\n",
                "[tool.gradproof] in pyproject.toml: strict takes true or false"),
+    "compile": ("[tool.gradproof]\ncompile = 1\n",
+               "[tool.gradproof] in pyproject.toml: compile takes true or false"),
     "orders": ("[tool.gradproof]\norders = 3\n",
                "[tool.gradproof] in pyproject.toml: orders takes 1 or 2"),
     "dtype": ("[tool.gradproof]\ndtype = 'f31'\n",

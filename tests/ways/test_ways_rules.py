@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +11,6 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from gradproof.adapters.torch_adapt import adapt
-from gradproof.adapters.torch_ways import ways_for
 from gradproof.checks import ways as check
 
 
@@ -651,33 +649,6 @@ def test_the_users_tensors_and_random_state_stay_as_they_were():
     asked(Dropout, x)
     assert torch.equal(x, before)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-# --- the compiler, on demand
-
-
-class Compiled(Function):
-    """Takes another path where it is compiled."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return 2 * x if torch.compiler.is_compiling() else 3 * x
-
-    @staticmethod
-    def backward(ctx, g):
-        return 2 * g if torch.compiler.is_compiling() else 3 * g
-
-
-@pytest.mark.parametrize(("thing", "agrees"), [(Compiled, False), (torch.sin, True)])
-def test_another_gradient_under_the_compiler(thing, agrees):
-    rule = adapt(thing, (tensor(3),))
-    (way,) = [w for w in ways_for(rule, compiled=True) if w.factor == "compiler"]
-    quick = replace(way.presentation, engine="compile eager")
-    way = replace(way, presentation=quick)
-    x, ybar = rule.primal.point, np.ones(3)
-    found = check._ask(rule, way, x, ybar, np.zeros(3), {})
-    assert (found.agreed, found.slug) == (agrees, "compiler-mismatch")
 
 
 # --- what it costs

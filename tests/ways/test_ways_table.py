@@ -188,7 +188,7 @@ def test_complex_numbers_are_not_asked_under_autocast():
 def test_the_compiler_is_asked_only_on_demand():
     rule = rule_of(torch.sin, (3,))
     assert "under torch.compile" not in names(rule)
-    assert "under torch.compile" in [w.name for w in ways_for(rule, compiled=True)]
+    assert [w.name for w in rule.compiled("eager")] == ["under torch.compile"]
 
 
 def test_what_each_way_is_called_when_it_differs_or_raises():

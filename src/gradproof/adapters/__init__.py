@@ -119,6 +119,17 @@ def primal(
     return numpy_pair.forward_of(thing, inputs, kwargs, reset=reset, name=name)
 
 
+def backend_of(asked: str) -> str:
+    """The name of the compiler's backend; "" asks for the default one.
+
+    Raises:
+        UsageError: there is no backend of that name.
+    """
+    from gradproof.adapters import torch_compiled
+
+    return torch_compiled.backend_of(asked)
+
+
 def suggestion(rule: Rule) -> Any:
     """A backward as code for the one custom gradient inside ``rule``.
 

@@ -15,9 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradproof.adapters.randomness import drawn
 from gradproof.adapters.torch_autocast import NotUnderAutocast, under_autocast
 from gradproof.adapters.torch_program import Program
 from gradproof.patience import TooLong, allowance, patience
+from gradproof.rule import RAN_EAGERLY, NotCompiled
 from gradproof.verdict import Effect
 
 Grads = list[Tensor | None]
@@ -74,7 +76,7 @@ def through(
 
     Args:
         engine: a name above; ``vmap`` with the axis of each input, as in "vmap 0,-,1"
-            (-: not batched); ``compile`` with a backend, as in "compile aot_eager";
+            (-: not batched); ``compile`` with the backend, as in "compile aot_eager";
             ``edited`` with the numbers of the inputs that are, as in "edited 0,2".
         program: maps leaves to outputs.
         leaves: fresh leaves of the graph.
@@ -213,18 +215,29 @@ def _func(q: Question) -> Grads:
 
 
 def _compile(q: Question) -> Grads:
-    """With the backend that the engine's name ends in, else the default one."""
-    backend = q.engine.removeprefix(COMPILE).strip() or "inductor"
-    q.program.state.again()
+    """With the backend that the engine's name ends in."""
+    from gradproof.adapters.torch_compiled import compiled
 
-    def run(*tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(q.program(list(tensors)))
-
-    try:
-        outs = torch.compile(run, backend=backend)(*q.leaves)
-        return pull(outs, q.leaves, q.cotangents)
-    finally:
-        torch.compiler.reset()
+    state = q.program.state
+    before = state.read()
+    eager = [t.detach() for t in q.forward(q.again())]
+    draws = drawn(before, state.read())
+    with compiled(q.program, q.engine.removeprefix(COMPILE).strip()) as (made, counted):
+        state.again()
+        outs = made(q.leaves)
+        grads = pull(outs, q.leaves, q.cotangents)
+    if not counted.graphs:
+        q.effects.append(Effect(RAN_EAGERLY, "torch.compile", ""))
+    for path, t, plain in zip(
+        [out.path for out in q.program.outs], outs, eager, strict=True
+    ):
+        off = _differing(t.detach(), plain)
+        if off and draws:
+            raise NotCompiled("torch.compile makes it draw other random numbers")
+        if off:
+            detail = f"{off} of {plain.numel()} values differ from the eager ones"
+            q.effects.append(Effect("compiler-mismatch", path, detail))
+    return grads
 
 
 # --- batches ---------------------------------------------------------------------------

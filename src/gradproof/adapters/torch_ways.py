@@ -56,6 +56,7 @@ __all__ = [
     "Presentation",
     "TorchWay",
     "asked_together",
+    "compiled_by",
     "covering",
     "merged",
     "through",
@@ -82,16 +83,13 @@ _INPUT_LAYOUTS = (
 _SAME_ORDER = (layouts.SLICED, layouts.OFFSET, layouts.UNALIGNED)
 
 
-def ways_for(rule: Rule, *, compiled: bool = False) -> tuple[TorchWay, ...]:
+def ways_for(rule: Rule) -> tuple[TorchWay, ...]:
     """Every way of asking ``rule``, each alone; ``covering`` merges them.
 
-    Args:
-        rule: its leaves' shapes decide which ways there are.
-        compiled: whether to ask under ``torch.compile`` too, which takes seconds.
+    The leaves' shapes decide which ways there are.
     """
     subject = _Subject.of(rule)
-    out = [way for rows in _TABLE for way in rows(subject)]
-    return tuple(out + list(_compiled(subject)) * compiled)
+    return tuple(way for rows in _TABLE for way in rows(subject))
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,15 +426,15 @@ def _autocast(s: _Subject) -> Iterator[TorchWay]:
     )
 
 
-def _compiled(s: _Subject) -> Iterator[TorchWay]:
-    """Under torch.compile; never in the table."""
-    yield TorchWay(
+def compiled_by(backend: str) -> TorchWay:
+    """Under torch.compile; asked on demand and never in the table, for it takes seconds."""
+    return TorchWay(
         name="under torch.compile",
         factor="compiler",
         slug="compiler-mismatch",
-        raised="unsupported-transform",
-        raised_severity=Severity.NOTE,
-        presentation=Presentation(engine=COMPILE),
+        raised="compiler-mismatch",
+        raised_severity=Severity.WARNING,
+        presentation=Presentation(engine=f"{COMPILE} {backend}"),
     )
 
 

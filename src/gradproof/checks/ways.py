@@ -13,11 +13,20 @@ from gradproof.space import Vector
 from gradproof.verdict import Asked, Estimate, Probe, Severity
 
 
-def asked(rule: Rule, x: Vector, ybar: Vector, own: Vector) -> tuple[Asked, ...]:
-    """Every way of asking; a merged one is split only where it disagrees."""
+def asked(
+    rule: Rule,
+    x: Vector,
+    ybar: Vector,
+    own: Vector,
+    ways: tuple[Way, ...] | None = None,
+) -> tuple[Asked, ...]:
+    """Every one of ``ways`` of asking, else all that the rule has by itself.
+
+    A merged one is split only where it disagrees.
+    """
     known: dict[bytes, Reply] = {}
     out: list[Asked] = []
-    for way in rule.ways():
+    for way in rule.ways() if ways is None else ways:
         first = _ask(rule, way, x, ybar, own, known)
         parts = getattr(way, "parts", ())
         if not parts:

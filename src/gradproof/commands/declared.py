@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from gradproof.commands import words
-from gradproof.commands.targets import Target, has_backward, is_function, pairs
+from gradproof.commands.kinds import has_backward, is_function, pairs
+from gradproof.commands.targets import Target
 from gradproof.errors import UsageError
 from gradproof.samples import ALIASES, nearest
 
@@ -39,6 +40,7 @@ class Defaults:
     allow: tuple[str, ...] = ()
     strict: bool = False
     orders: int | None = None
+    compile: bool = False
     dtype: str = ""
     output: str = ""
     size: Mapping[str, int] = field(default_factory=dict)
@@ -216,6 +218,7 @@ _KEYS: dict[str, tuple[Any, str]] = {
     "seed": (_whole, "a whole number from 0 on"),
     "allow": (_texts, "a slug or a list of slugs"),
     "strict": (lambda value: isinstance(value, bool), "true or false"),
+    "compile": (lambda value: isinstance(value, bool), "true or false"),
     "orders": (lambda value: value in (1, 2), "1 or 2"),
     "dtype": (
         lambda value: isinstance(value, str) and value in ALIASES,

@@ -17,6 +17,7 @@ REASONS = (
     "scale",
     "budget",
     "witnesses",
+    "not-compiled",
 )  # fmt: skip
 
 

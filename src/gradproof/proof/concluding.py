@@ -210,6 +210,6 @@ def not_asked(rule: Rule, options: Options) -> tuple[str, ...]:
         out.append(rule.second_order_note)
     if not options.ways:
         out.append("ways")
-    if rule.source.kind != "pair":
+    if rule.source.kind != "pair" and not options.compile:
         out.append("compile")
     return (*out, "other shapes")

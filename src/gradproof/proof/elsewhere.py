@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,13 +15,21 @@ from gradproof.checks.gradient import Compared
 from gradproof.oracles import chart
 from gradproof.proof.comparing import compare_at
 from gradproof.proof.run import Run, must
-from gradproof.rule import Rule
+from gradproof.rule import RAN_EAGERLY, NotCompiled, Rule
 from gradproof.space import Vector
 from gradproof.verdict import (
     Asked,
     Elsewhere,
     Evidence,
+    Undecided,
     Verdict,
+)
+
+NOT_COMPILED = NotCompiled.__name__
+EAGERLY = "the compiler compiled nothing of {name}: it runs eagerly there too"
+DECIDE = (
+    'leave compile= out, name a backend that runs here (compile="aot_eager" needs no '
+    "C++ compiler), or check where the compiler works"
 )
 
 NO_SECOND_ORDER = "second order: there is none"
@@ -121,6 +129,31 @@ def asked_ways(run: Run, found: Compared) -> tuple[Asked, ...]:
     if mode is not None:
         out.append(mode)
     return tuple(out)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What asking through the framework's compiler told."""
+
+    asked: tuple[Asked, ...] = ()
+    undecided: tuple[Undecided, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def compiled(run: Run) -> Compiled:
+    """The question asked through a compiler, where that was asked for."""
+    if not run.options.compile:
+        return Compiled()
+    every = run.rule.compiled(run.options.compile)
+    asked = ways.asked(run.rule, run.x, run.ybar, run.own, every)
+    name = run.rule.source.name
+    lost = [a.failure for a in asked if a.failure and a.failure.kind == NOT_COMPILED]
+    eagerly = any(e.slug == RAN_EAGERLY for a in asked for e in a.effects)
+    return Compiled(
+        tuple(a for a in asked if a.failure is None or a.failure not in lost),
+        tuple(Undecided("not-compiled", name, f.message, DECIDE) for f in lost),
+        (EAGERLY.format(name=name),) * eagerly,
+    )
 
 
 def overflowing(rule: Rule) -> tuple[float, float, str] | None:

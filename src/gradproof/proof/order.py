@@ -43,7 +43,13 @@ from gradproof.proof.concluding import (
     stateful,
     symmetric_only,
 )
-from gradproof.proof.elsewhere import as_given, asked_ways, other_settings, overflowing
+from gradproof.proof.elsewhere import (
+    as_given,
+    asked_ways,
+    compiled,
+    other_settings,
+    overflowing,
+)
 from gradproof.proof.memory import refuse_too_large
 from gradproof.proof.naming import diagnosed
 from gradproof.proof.run import Options, Run, must
@@ -144,9 +150,10 @@ def proved(
         point=shown.point,
         block=shown.block,
         probes=shown.probes,
+    built = compiled(run)
         directions=shown.directions,
         located=shown.located,
-        asked=asked_ways(run, found),
+        asked=asked_ways(run, found) + built.asked,
         elsewhere=early + native + other_settings(run, truth, found),
         overflow=overflowing(rule),
         curves=curves_of(truth or rule, shown),
@@ -154,11 +161,11 @@ def proved(
     options.reached(CARDS, 0.9)
     evidence = repeated(run, evidence, again)
     undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
-    undecided = (*weighed.undecided, *heard.undecided, *undecided)
+    undecided = (*built.undecided, *weighed.undecided, *heard.undecided, *undecided)
     if wandered:
         undecided = (stateful(base.stateful), *undecided)
     notes = (*rule.notes, *not_the_users(rule), *weighed.notes, *heard.notes)
-    notes = (*notes, *found.short)
+    notes = (*notes, *found.short, *built.notes)
     if shown is not found:
         notes = (
             *notes,

@@ -28,6 +28,7 @@ class Options:
     orders: int = 1
     allow: tuple[str, ...] = ()
     ways: bool = True
+    compile: str = ""  # the backend of the compiler that is asked too
     seconds: float = WHOLE_SECONDS
     tell: Callable[[str, float], None] | None = None  # how far it is: stage, share done
 

@@ -47,6 +47,7 @@ UNDECIDED = {
     "budget": "the budget was spent before `{name}` was answered{at}",
     "resolve": "`{name}` was not seen as sharply as asked{at}",
     "witnesses": "`{name}` and its reference contradict each other{at}",
+    "not-compiled": "`{name}` could not be compared under the compiler",
     "inexact": "`{name}` disagrees less as refine= tightens it, and still does{at}",
 }
 UNDECIDED_OTHERWISE = "`{name}` has no answer{at}"
