@@ -15,8 +15,6 @@ from gradproof.space import Mask, Space, Vector
 from gradproof.verdict import Effect, Failure, Form, Severity, Source
 
 
-@dataclass(frozen=True, eq=False)
-class Reply:
 # The effect of a compiler that compiled nothing of a function, and ran it as it is.
 RAN_EAGERLY = "ran-eagerly"
 
@@ -24,6 +22,9 @@ RAN_EAGERLY = "ran-eagerly"
 class NotCompiled(Exception):
     """Nothing was measured under a compiler; says nothing against the rule."""
 
+
+@dataclass(frozen=True, eq=False)
+class Reply:
     """What one call gave: a vector, or the failure of the user's code; never both."""
 
     value: Vector | None
@@ -156,6 +157,13 @@ class Rule(ABC):
         """
         return ()
 
+    def compiled(self, backend: str) -> tuple[Way, ...]:
+        """The question asked through the framework's compiler; () where it has none.
+
+        A way that could not be asked so replies with a failure of kind ``NotCompiled``.
+        """
+        return ()
+
     def jvp(self, x: Vector, tangent: Vector) -> Reply | None:
         """J(x) ẋ by the rule's own forward mode; None when it has none."""
         return None
@@ -179,10 +187,3 @@ class Rule(ABC):
     def derived(self, order: str) -> Rule | None:
         """A rule made of this one: "second order" is the vjp as a rule in (x, ȳ)."""
         return None
-    def compiled(self, backend: str) -> tuple[Way, ...]:
-        """The question asked through the framework's compiler; () where it has none.
-
-        A way that could not be asked so replies with a failure of kind ``NotCompiled``.
-        """
-        return ()
-

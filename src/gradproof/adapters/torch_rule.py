@@ -197,13 +197,13 @@ class TorchRule(Rule):
         """Every presentation that PyTorch can make, merged where they combine."""
         return torch_ways.asked_together(torch_ways.ways_for(self))
 
-    def jvp(self, x: Vector, tangent: Vector) -> Reply | None:
     def compiled(self, backend: str) -> tuple[Way, ...]:
         """Under torch.compile; a raw pair is no program of PyTorch's."""
         if self.source.kind == "pair":
             return ()
         return (torch_ways.compiled_by(backend),)
 
+    def jvp(self, x: Vector, tangent: Vector) -> Reply | None:
         """J(x) ẋ by the forward mode that a Function inside defines; else None."""
         if not torch_forward_mode.has_jvp(self.classes):
             return None

@@ -145,12 +145,12 @@ def proved(
     if not found.wrong and not weighed.inexact and vague(run, found):
         moved = moved_point(run, truth or rule)
     shown = moved if moved is not None and moved.wrong else found
+    built = compiled(run)
     evidence = replace(
         base,
         point=shown.point,
         block=shown.block,
         probes=shown.probes,
-    built = compiled(run)
         directions=shown.directions,
         located=shown.located,
         asked=asked_ways(run, found) + built.asked,
