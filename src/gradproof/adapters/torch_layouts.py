@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
+from gradproof.adapters.torch_compare import words
 from gradproof.space import Leaf
 
 CONTIGUOUS = "contiguous"  # as it was given: the layout of the plain way
@@ -213,7 +214,9 @@ def present(
     # A kernel that takes the window for packed reads this far: into the guard.
     room = plan.offset + max(reach, source.numel(), 1) + _GUARD // source.element_size()
     fill = _fill(source)
-    block, window, start = _blocks(source, room, fill, unaligned=plan.unaligned)
+    own = _collapsed(shape, plan.strides)
+    skip = (plan.offset, reach) if reach == prod(own) else (0, 0)
+    block, window, start = _blocks(source, room, fill, skip, unaligned=plan.unaligned)
     empty = torch.empty(0, dtype=source.dtype, device=source.device)
     out = empty.set_(
         window.untyped_storage(),
@@ -221,7 +224,6 @@ def present(
         shape,
         plan.strides,
     )
-    own = _collapsed(shape, plan.strides)
     if source.numel():
         target = out.as_strided(own, plan.strides, out.storage_offset())
         target.copy_(source[tuple(slice(extent) for extent in own)])
@@ -247,9 +249,11 @@ def _fill(source: Tensor) -> Any:
 
 
 def _blocks(
-    source: Tensor, room: int, fill: Any, *, unaligned: bool
+    source: Tensor, room: int, fill: Any, skip: tuple[int, int], *, unaligned: bool
 ) -> tuple[Tensor, Tensor, int]:
     """The whole block; the part of it that a window may use; where that part starts.
+
+    Of that part ``skip`` (first, count) is written anyway, and not filled.
 
     On the CPU the second has a storage of its own that begins inside the block: a
     window at its beginning has storage offset 0 and still a guard in front.
@@ -262,19 +266,31 @@ def _blocks(
     raw = np.empty((ahead + room) * size + _ALIGNED, dtype=np.uint8)
     first = -raw.ctypes.data % _ALIGNED
     block = torch.frombuffer(raw, dtype=dtype, offset=first, count=ahead + room)
-    block.fill_(fill)
+    block[: ahead + skip[0]].fill_(fill)
+    block[ahead + sum(skip) :].fill_(fill)
     window = torch.frombuffer(raw, dtype=dtype, offset=first + ahead * size, count=room)
     return block, window, ahead
 
 
-_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-
-
-def _words(t: Tensor) -> Tensor:
-    """The bits of a tensor of one axis, so that NaN equals itself."""
-    if t.is_complex():
-        t = torch.view_as_real(t).reshape(-1)
-    return t.view(_WORDS[t.element_size()])
+def _intact(guard: _Guard) -> bool:
+    """Whether nothing but the window holds anything else than the fill."""
+    block = guard.block
+    clean = words(torch.full((1,), guard.fill, dtype=block.dtype)).to(block.device)
+    window = block.as_strided(guard.shape, guard.strides, guard.start)
+    reach = 1 + sum(
+        (extent - 1) * stride
+        for extent, stride in zip(guard.shape, guard.strides, strict=True)
+    )
+    if not prod(guard.shape):
+        reach = 0
+    ends = (block[: guard.start], block[guard.start + reach :])
+    if any(bool((words(part) != clean).any()) for part in ends):
+        return False
+    if reach == prod(guard.shape):
+        return True
+    inner = block[guard.start : guard.start + reach]
+    other = [int((words(part) != clean).count_nonzero()) for part in (inner, window)]
+    return other[0] == other[1]
 
 
 def outside(tensor: Tensor) -> str:
@@ -286,12 +302,14 @@ def outside(tensor: Tensor) -> str:
     if tensor not in _GUARDS:
         return ""
     guard: _Guard = _GUARDS[tensor]
+    if _intact(guard):
+        return ""
     with torch.no_grad():
         now = guard.block.clone()
         now.as_strided(guard.shape, guard.strides, guard.start).fill_(guard.fill)
         clean = torch.full((1,), guard.fill, dtype=now.dtype, device=now.device)
         share = 2 if now.is_complex() else 1
-        differs = (_words(now) != _words(clean)[0]).reshape(-1, share).any(dim=1)
+        differs = (words(now) != words(clean)).reshape(-1, share).any(dim=1)
         where = differs.nonzero().reshape(-1)
     if not where.numel():
         return ""

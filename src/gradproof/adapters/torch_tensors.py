@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradproof.adapters.torch_compare import same_bits, words
 from gradproof.space import Leaf, Space, Vector
 
 Array = np.ndarray[Any, Any]
@@ -190,18 +191,20 @@ def to_tensors(space: Space, specs: tuple[Spec, ...], v: Vector) -> list[Tensor]
 
 
 def bits(t: Tensor) -> Tensor:
-    """A copy of everything ``t`` holds, as bytes: NaN equal to itself."""
-    flat = dense(t.detach()).resolve_conj().resolve_neg().contiguous().reshape(-1)
-    if not len(flat):  # whose stride may be 0, which no view of bytes can have
-        return flat.new_empty(0, dtype=torch.uint8)
-    return flat.view(torch.uint8).clone()
+    """A copy of everything ``t`` holds, as integers: NaN equal to itself."""
+    return words(_packed(t)).clone()
 
 
 def changed(before: Tensor, t: Tensor) -> str:
-    """How ``t`` differs from the bytes it had, as "3 of 12 entries changed", or ""."""
-    now = bits(t)
-    if torch.equal(before, now):
+    """How ``t`` differs from the bits it had, as "3 of 12 entries changed", or ""."""
+    now = words(_packed(t))
+    if same_bits(before, now):
         return ""
     n = t.numel()
     differs = (before != now).reshape(n, -1).any(dim=1)
     return f"{int(differs.sum())} of {n} entries changed"
+
+
+def _packed(t: Tensor) -> Tensor:
+    """``t`` on one axis, a view where that is possible."""
+    return dense(t.detach()).resolve_conj().resolve_neg().contiguous().reshape(-1)

@@ -1,0 +1,70 @@
+"""Two large tensors held against each other, piece by piece and without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+
+import torch
+from torch import Tensor
+
+# Elements of a piece: few enough for the cache, enough for a call to be worth it.
+_PIECE = 1 << 18
+
+_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def words(t: Tensor) -> Tensor:
+    """The bits of ``t`` as integers of its width, so that NaN equals itself (no copy)."""
+    if t.is_complex():
+        t = torch.view_as_real(t)
+    return t.view(_WORDS[t.element_size()])
+
+
+def same_bits(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors of one shape and dtype hold the same bits."""
+    if a.numel() < _PIECE:
+        return torch.equal(words(a), words(b))
+    return all(
+        not bool(low) and not bool(high)
+        for low, high in _reduced(torch.bitwise_xor, words(a), words(b))
+    )
+
+
+def furthest(a: Tensor, b: Tensor) -> float:
+    """The largest |a - b| of two real tensors of one shape; inf where one is NaN."""
+    far = 0.0
+    for low, high in _reduced(torch.sub, a, b):
+        here = max(float(high), -float(low))
+        far = here if here >= far else far if here == here else inf
+    return far
+
+
+def largest(t: Tensor) -> float:
+    """The largest |t|; inf where there is a NaN."""
+    if not t.numel():
+        return 0.0
+    low, high = torch.aminmax(t)
+    here = max(float(high), -float(low))
+    return here if here == here else inf
+
+
+def _reduced(
+    operation: object, a: Tensor, b: Tensor
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The least and the largest entry of ``operation(a, b)``, for each piece."""
+    if not a.numel():
+        return
+    if a.is_contiguous() and b.is_contiguous():
+        a, b = a.reshape(-1), b.reshape(-1)
+    elif not a.ndim:
+        a, b = a.reshape(1), b.reshape(1)
+    rows = max(1, _PIECE // (a.numel() // a.shape[0]))
+    room = torch.empty(
+        (min(rows, a.shape[0]), *a.shape[1:]), dtype=a.dtype, device=a.device
+    )
+    for start in range(0, a.shape[0], rows):
+        p, q = a[start : start + rows], b[start : start + rows]
+        out = room[: len(p)]
+        operation(p, q, out=out)  # type: ignore[operator]
+        yield torch.aminmax(out)
