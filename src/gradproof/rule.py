@@ -8,12 +8,14 @@ leaf's precision (the caller has snapped x, so nothing is lost) and back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from gradproof.space import Mask, Space, Vector
+import numpy as np
+
+from gradproof.space import Leaf, Mask, Space, Vector
 from gradproof.verdict import Effect, Failure, Form, Severity, Source
-
 
 # The effect of a compiler that compiled nothing of a function, and ran it as it is.
 RAN_EAGERLY = "ran-eagerly"
@@ -118,6 +120,85 @@ class Reference:
     exact_vjp: Callable[[Vector, Vector], Reply] | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """What one watched vjp gave, as arrays; ``grads`` is None where it failed."""
+
+    outs: list[Any] | None
+    grads: list[Any] | None
+    form: Form | None
+    effects: tuple[Effect, ...] = ()
+    failure: Failure | None = None
+
+
+class Bulk(ABC):
+    """A rule on its framework's own arrays: what is too large to travel as vectors.
+
+    An array is real (a complex leaf has a last axis of 2) and packed, has the
+    ``view_shape`` and the precision of its leaf, and stays on its device. ``xp`` has the
+    functions on arrays by the names that frameworks share with NumPy. A list has one
+    array for each leaf; None stands for a failure of the user's code. What is returned
+    may share memory with what the user's code holds.
+    """
+
+    xp: Any
+    domain: Space
+    codomain: Space
+    point: list[Any]
+
+    @abstractmethod
+    def value(self, xs: Sequence[Any]) -> list[Any] | None:
+        """F at ``xs``, which the user's code may write on."""
+
+    @abstractmethod
+    def array(self, leaf: Leaf, numbers: np.ndarray[Any, Any]) -> Any:
+        """``numbers`` in the view shape and precision of a leaf, on its device."""
+
+    @abstractmethod
+    def cast(self, a: Any, precision: str) -> Any:
+        """``a`` in another precision (itself where it is in that)."""
+
+    @abstractmethod
+    def host(self, a: Any) -> np.ndarray[Any, Any]:
+        """``a`` for NumPy; of large arrays this is not free."""
+
+    @abstractmethod
+    def zeros(self, shape: tuple[int, ...]) -> Any:
+        """Zeros in float64, on the device of the inputs."""
+
+    def exact(self) -> Bulk | None:
+        """The forward alone in float64, at the same point; None where there is none.
+
+        Whether the values agree with the native ones to rounding is for the caller to
+        prove.
+        """
+        return None
+
+
+class BulkRule(Bulk):
+    """The same with the vjp."""
+
+    @abstractmethod
+    def at(self, point: list[Any]) -> BulkRule:
+        """The same rule at another point."""
+
+    @abstractmethod
+    def watched(self, ybars: Sequence[Any]) -> Watched:
+        """The vjp at the point with form and effects; its graph is kept."""
+
+    @abstractmethod
+    def pull(self, ybars: Sequence[Any]) -> list[Any] | None:
+        """The vjp from the graph that ``watched`` recorded."""
+
+    @abstractmethod
+    def forget(self) -> bool:
+        """Let go of that graph; whether it, and that of ``vjp``, live on all the same."""
+
+    @abstractmethod
+    def vjp(self, xs: Sequence[Any], ybars: Sequence[Any]) -> list[Any] | None:
+        """The vjp at ``xs``, from a graph of its own."""
+
+
 class Rule(ABC):
     """A primal and the vjp that someone wrote for it."""
 
@@ -178,6 +259,10 @@ class Rule(ABC):
 
     def in_precision(self, precision: str) -> Rule | None:
         """The same rule at inputs of another precision, or None where it cannot be."""
+        return None
+
+    def bulk(self) -> BulkRule | None:
+        """The same rule on its framework's own arrays, or None where it has none."""
         return None
 
     def parts(self) -> tuple[Rule, ...]:

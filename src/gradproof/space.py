@@ -27,7 +27,7 @@ _FORMATS = {
 
 # Magnitudes of a drawn cotangent: short to print, exact in bfloat16, and never 0 or ±1,
 # the values that hide a dropped or a doubled factor.
-_MAGNITUDES = np.array([0.25, 0.5, 0.75, 1.25, 1.5, 1.75])
+MAGNITUDES = np.array([0.25, 0.5, 0.75, 1.25, 1.5, 1.75])
 
 
 def unit(precision: str) -> float:
@@ -215,7 +215,7 @@ class Space:
 
     def draw(self, rng: np.random.Generator) -> Vector:
         """A random vector with entries ±{0.25, 0.5, 0.75, 1.25, 1.5, 1.75}."""
-        size = _MAGNITUDES[rng.integers(0, len(_MAGNITUDES), self.size)]
+        size = MAGNITUDES[rng.integers(0, len(MAGNITUDES), self.size)]
         return np.where(rng.random(self.size) < 0.5, -size, size)
 
     def with_precision(self, precision: str) -> Space:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,20 +14,52 @@ from torch import Tensor
 from gradproof.adapters import torch_graph
 from gradproof.adapters.failures import failure_of
 from gradproof.adapters.randomness import drawn
+from gradproof.adapters.torch_engines import pull
 from gradproof.adapters.torch_hooks import watching
 from gradproof.adapters.torch_program import OutputChanged, output_failure
 from gradproof.adapters.torch_tensors import bits, changed, to_vector
 from gradproof.adapters.torch_watch import Watch, numbered
 from gradproof.rule import Reply
 from gradproof.space import Vector
-from gradproof.verdict import Form
+from gradproof.verdict import Effect, Failure, Form
 
 if TYPE_CHECKING:
     from gradproof.adapters.torch_rule import TorchRule
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What one watched vjp gave; ``grads`` is None where it failed."""
+
+    form: Form | None
+    effects: tuple[Effect, ...]
+    failure: Failure | None = None
+    grads: list[Tensor | None] | None = None
+    outs: list[Tensor] = field(default_factory=list)
+    leaves: list[Tensor] = field(default_factory=list)
+
+
 def inspect(rule: TorchRule, x: Vector, ybar: Vector) -> Reply:
     """The plain vjp of ``rule`` with its form and effects filled."""
+    seen = watched(rule, lambda: rule.leaves(x), rule.cotangents(ybar))
+    value = None
+    if seen.grads is not None:
+        value = to_vector(rule.forward.domain, seen.grads)
+    return Reply(value, seen.failure, seen.form, seen.effects)
+
+
+def watched(
+    rule: TorchRule,
+    fresh: Callable[[], list[Tensor]],
+    cotangents: list[Tensor],
+    *,
+    again: bool = False,
+) -> Seen:
+    """One vjp at ``fresh()`` leaves, looked at from all sides.
+
+    ``again``: the graph is kept to be asked again, and whether graphs leak is left to
+    whoever asks.
+    """
     watch = Watch(rule.expected_entry)
     try:
         with (
@@ -33,15 +67,15 @@ def inspect(rule: TorchRule, x: Vector, ybar: Vector) -> Reply:
             torch.enable_grad(),
             watching(watch.on_apply, watch.on_backward),
         ):
-            value, form = _run(rule, watch, x, ybar)
-        for path in leaked(rule, x):
+            seen = _run(rule, watch, fresh(), cotangents, keep=again)
+        for path in () if again else leaked(rule, fresh):
             watch.note("leaked-graph", path, "alive after the graph was dropped")
     except OutputChanged as error:
-        return Reply(None, output_failure(error))
+        return Seen(None, (), output_failure(error))
     except Exception as error:
         form = _form(rule, watch)
-        return Reply(None, failure_of(error), form, tuple(watch.effects))
-    return Reply(value, None, form, tuple(watch.effects))
+        return Seen(form, tuple(watch.effects), failure_of(error))
+    return replace(seen, effects=tuple(watch.effects))
 
 
 def _form(rule: TorchRule, watch: Watch, **more: Any) -> Form:
@@ -57,11 +91,15 @@ def _form(rule: TorchRule, watch: Watch, **more: Any) -> Form:
     )
 
 
-def _run(rule: TorchRule, watch: Watch, x: Vector, ybar: Vector) -> tuple[Vector, Form]:
-    from gradproof.adapters.torch_rule import pull
-
+def _run(
+    rule: TorchRule,
+    watch: Watch,
+    leaves: list[Tensor],
+    cotangents: list[Tensor],
+    *,
+    keep: bool,
+) -> Seen:
     domain, state = rule.forward.domain, rule.program.state
-    leaves = rule.leaves(x)
     for leaf, t in zip(domain, leaves, strict=True):
         watch.know(leaf.path, t)
     before = [bits(t) for t in leaves]
@@ -70,11 +108,10 @@ def _run(rule: TorchRule, watch: Watch, x: Vector, ybar: Vector) -> tuple[Vector
     graph = torch_graph.nodes(outs)
     watch.on_compiled(graph)
     connected = torch_graph.reached(graph, outs, leaves)
-    cotangents = rule.cotangents(ybar)
     given = [bits(t) for t in cotangents]
     _disturbed(rule, watch, leaves, before)
     random = state.read()
-    grads = pull(outs, leaves, cotangents)
+    grads = pull(outs, leaves, cotangents, retain=keep)
     sources = drawn(random, state.read())
     for i, (t, was) in enumerate(zip(cotangents, given, strict=True)):
         watch.note("mutated-cotangent", numbered(i, len(given)), changed(was, t))
@@ -94,7 +131,7 @@ def _run(rule: TorchRule, watch: Watch, x: Vector, ybar: Vector) -> tuple[Vector
             if not t.requires_grad
         ),
     )
-    return to_vector(domain, grads), form
+    return Seen(form, (), None, grads, outs, leaves)
 
 
 def _disturbed(
@@ -106,7 +143,7 @@ def _disturbed(
             watch.note("mutated-input", leaf.path, changed(was, t))
 
 
-def leaked(rule: TorchRule, x: Vector) -> tuple[str, ...]:
+def leaked(rule: TorchRule, fresh: Callable[[], list[Tensor]]) -> tuple[str, ...]:
     """The outputs that outlive their graph, so that memory grows with every call.
 
     Two forwards are made and forgotten. A cache holds one output at most; an output
@@ -118,7 +155,7 @@ def leaked(rule: TorchRule, x: Vector) -> tuple[str, ...]:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        first, second = _forgotten(rule, x), _forgotten(rule, x)
+        first, second = _forgotten(rule, fresh), _forgotten(rule, fresh)
         return tuple(
             out.path
             for out, a, b in zip(rule.program.outs, first, second, strict=True)
@@ -129,7 +166,9 @@ def leaked(rule: TorchRule, x: Vector) -> tuple[str, ...]:
             gc.enable()
 
 
-def _forgotten(rule: TorchRule, x: Vector) -> list[weakref.ref[Tensor]]:
+def _forgotten(
+    rule: TorchRule, fresh: Callable[[], list[Tensor]]
+) -> list[weakref.ref[Tensor]]:
     """Weak references to the outputs of a forward that nobody holds any more."""
     with rule.program.state, torch.enable_grad():
-        return [weakref.ref(t) for t in rule.program(rule.leaves(x))]
+        return [weakref.ref(t) for t in rule.program(fresh())]

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gradproof.adapters import (
+    torch_bulk,
     torch_forward_mode,
     torch_inspect,
     torch_parts,
@@ -20,7 +21,7 @@ from gradproof.adapters.torch_program import OutputChanged, Program, output_fail
 from gradproof.adapters.torch_source import source_of_custom
 from gradproof.adapters.torch_tensors import Spec, to_tensors, to_vector
 from gradproof.errors import UsageError
-from gradproof.rule import PLAIN, Primal, Reference, Reply, Rule, Way, Witness
+from gradproof.rule import PLAIN, BulkRule, Primal, Reference, Reply, Rule, Way, Witness
 from gradproof.space import Space, Vector
 from gradproof.verdict import Failure, Source
 
@@ -225,6 +226,12 @@ class TorchRule(Rule):
         if self._reference is None:
             return None
         return torch_witness.plain(self, *self._reference)
+
+    def bulk(self) -> BulkRule | None:
+        """The rule on its own tensors; None where it is held against another function."""
+        if self._surrogate is not None or self._reference is not None:
+            return None
+        return torch_bulk.bulk(self)
 
     def parts(self) -> tuple[TorchRule, ...]:
         """Each custom gradient inside, as a rule at what it was given at the point.

@@ -35,6 +35,7 @@ class Compared:
     located: tuple[Located, ...] = ()
     short: tuple[str, ...] = ()  # what the budget did not allow, a sentence each
     limits: tuple[Limit, ...] = ()  # of structures, as told by the directions
+    counts: tuple[int, int] | None = None  # pairs and entries, where none are kept
 
     @property
     def wrong(self) -> bool:

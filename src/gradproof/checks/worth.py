@@ -120,6 +120,8 @@ def _commonest(codes: np.ndarray) -> Code:
 
 def limits(found: Compared) -> tuple[Limit, ...]:
     """The relative error that would have been seen: of the whole, and of one entry."""
+    if found.counts is not None:
+        return found.limits
     if found.block is not None and found.block.whole:
         return _block_limits(found.block)
     uniform = [
@@ -191,10 +193,10 @@ def compared(found: Compared, domain: Space, codomain: Space) -> str:
     if b is not None and b.whole:
         total = b.code.size
         return f"{int((b.code == Code.OK).sum())} of {total} Jacobian entries"
-    count = len(found.directions)
-    parts = [f"{count} direction-cotangent pairs"]
+    count, known = found.counts or (len(found.directions), 0)
     for p in found.probes[:1]:
         known = int((p.expected.code == Code.OK).sum())
-        if known:
-            parts.append(f"{known} of {domain.size} gradient entries one by one")
+    parts = [f"{count} direction-cotangent pairs"]
+    if known:
+        parts.append(f"{known} of {domain.size} gradient entries one by one")
     return " and ".join(parts)

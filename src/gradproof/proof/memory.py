@@ -7,9 +7,10 @@ from pathlib import Path
 from gradproof.errors import UsageError
 from gradproof.rule import Rule
 
-# Float64 vectors of the size of inputs or outputs that a proof holds at its peak;
-# benchmarks/speed.py and planted errors measure 28 to 52 of them.
-VECTORS = 56
+# Float64 vectors of the size of inputs or outputs that a proof holds at its peak, as
+# benchmarks/speed.py and planted errors measure it: on arrays, and on vectors, which
+# whatever looks odd is asked by.
+SHORT_WAY, LONG_WAY = 16, 56
 ALWAYS = 1 << 28  # bytes that are never refused: the estimate is for large problems
 MEMINFO = Path("/proc/meminfo")
 GROUP = Path("/sys/fs/cgroup")
@@ -19,25 +20,28 @@ TOO_LARGE = (
     "{needed:.1f} GB to check, and {free:.1f} GB are free; up to about {most} entries in "
     "all fit, so check a smaller shape"
 )
+ODD = "something disagrees, and what it is takes more memory: "
 
 
-def refuse_too_large(rule: Rule) -> None:
+def refuse_too_large(rule: Rule, vectors: int) -> None:
     """Raise where the proof of ``rule`` would need more memory than is free.
 
     Raises:
         UsageError: it names the size that fits.
     """
     n, m = rule.primal.domain.size, rule.primal.codomain.size
-    needed = 8 * VECTORS * (n + m)
+    needed = 8 * vectors * (n + m)
     if needed <= ALWAYS:
         return
     free = free_bytes()
     if free is None or needed <= free:
         return
-    most = free // (8 * VECTORS)
+    most = free // (8 * vectors)
     rounded = 10 ** max(0, len(str(most)) - 2)  # down, to two digits
+    why = ODD if vectors == LONG_WAY and rule.bulk() is not None else ""
     raise UsageError(
-        TOO_LARGE.format(
+        why
+        + TOO_LARGE.format(
             name=rule.source.name,
             n=n,
             m=m,

@@ -50,7 +50,8 @@ from gradproof.proof.elsewhere import (
     other_settings,
     overflowing,
 )
-from gradproof.proof.memory import refuse_too_large
+from gradproof.proof.large import passing
+from gradproof.proof.memory import LONG_WAY, SHORT_WAY, refuse_too_large
 from gradproof.proof.naming import diagnosed
 from gradproof.proof.run import Options, Run, must
 from gradproof.rule import Rule
@@ -77,8 +78,13 @@ PATIENCE = 4  # times the repeats, where something is odd
 def prove(rule: Rule, options: Options, refined: tuple[Refined, ...] = ()) -> Record:
     """Ask everything, cheapest first, and conclude."""
     started = time.perf_counter()
-    refuse_too_large(rule)
     options.reached(FORM, 0.0)
+    if not refined:
+        refuse_too_large(rule, SHORT_WAY)
+        record = passing(rule, options)
+        if record is not None:
+            return record
+    refuse_too_large(rule, LONG_WAY)
     rng = np.random.default_rng([options.seed, 0x9E3779B9])
     primal = rule.primal
     x = primal.domain.snap(primal.point)

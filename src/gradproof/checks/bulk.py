@@ -1,0 +1,371 @@
+"""The pass path for what is large: few calls, few passes, and everything agrees.
+
+Whatever looks odd ends it without an answer: then the rule is asked again the long way,
+which alone may accuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradproof.checks import summing
+from gradproof.checks.halves import lanes
+from gradproof.checks.lanes import Lanes
+from gradproof.checks.linearity import LARGE
+from gradproof.checks.rounding import SAME
+from gradproof.checks.slabs import slabs
+from gradproof.checks.summing import Along, Odd, Probes, Worth
+from gradproof.numdiff import pooled
+from gradproof.rule import Bulk, BulkRule
+from gradproof.space import Leaf, Space, unit
+from gradproof.verdict import Effect, Form, Limit
+
+TINY = 2.0**-120
+ALONE = 4  # leaves that are moved alone, the largest; the others together
+SAMPLE = 1 << 14  # entries of which a typical size is taken
+ODD = 1e-3  # of the entries may have no sharp derivative, at kinks
+LOOSE = {"float64": 1e-3, "float32": 2e-2, "float16": 0.25, "bfloat16": 0.5}
+
+# Cotangents ± an odd number of 64ths in [33, 95], so never 1, and signs; by a random byte.
+_GRID = 64
+_COTANGENTS = bytes(
+    (33 + 2 * (b & 31)) * (1 if b < 128 else -1) % 256 for b in range(256)
+)
+_SIGNS = bytes(1 if b < 128 else 255 for b in range(256))
+
+# The bits of a number's power of two, by precision.
+_POWERS = {
+    "float64": ("int64", 0x7FF0000000000000),
+    "float32": ("int32", 0x7F800000),
+    "bfloat16": ("int16", 0x7F80),
+    "float16": ("int16", 0x7C00),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Agreed:
+    """Everything agreed, and what that is worth."""
+
+    form: Form
+    effects: tuple[Effect, ...]
+    outs: list[Any]
+    ybar: list[Any]
+    xbar: list[Any]
+    spread: list[Any]  # how far x̄ moved when shaken by about one ulp
+    limits: tuple[Limit, ...]
+    worth: Worth
+    method: str
+    evaluations: int
+    vjps: int
+
+
+def agreed(rule: BulkRule, rng: np.random.Generator) -> Agreed | None:
+    """Form, history, linearity, structure and probes; None where anything is odd."""
+    try:
+        return _Question(rule, rng).asked()
+    except Odd:
+        return None
+
+
+def vague(bulk: Bulk) -> bool:
+    """Whether a wrong gradient could hide in the values of an input."""
+    some = [bulk.host(bulk.cast(_sample(x), "float64")) for x in bulk.point]
+    for leaf, v in zip(bulk.domain, some, strict=True):
+        if leaf.size > 1 and ((v == v[0]).all() or np.isin(v, (0.0, 1.0)).all()):
+            return True
+    pairs = [(a, b) for i, a in enumerate(some) for b in some[i + 1 :]]
+    return any(np.array_equal(a, b) for a, b in pairs)
+
+
+def elsewhere(bulk: BulkRule, rng: np.random.Generator) -> list[Any]:
+    """Other values of about the same size, as arrays."""
+    q = _Question(bulk, rng)
+    return [
+        x + 2.0 * q.tangent(k) * abs(y)
+        for k, (x, y) in enumerate(zip(bulk.point, q.drawn(bulk.domain), strict=True))
+    ]
+
+
+def _sample(a: Any) -> Any:
+    flat = a.reshape(-1)
+    return flat[:: max(1, len(flat) // SAMPLE)]
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool((a == b).all())
+
+
+class _Question:
+    """One rule at one point."""
+
+    def __init__(self, rule: BulkRule, rng: np.random.Generator) -> None:
+        self.rule, self.rng, self.xp, self.cast = rule, rng, rule.xp, rule.cast
+        self.domain, self.codomain = rule.domain, rule.codomain
+        self.evaluations = self.vjps = 0
+        self.worth = Worth()
+        wide = any(a.precision == "float64" for a in (*rule.domain, *rule.codomain))
+        self.work = "float64" if wide else "float32"
+
+    def asked(self) -> Agreed:
+        """Everything, in order."""
+        self._finite(self.rule.point)
+        self.ybar = self.drawn(self.codomain)
+        seen = self.rule.watched(self.ybar)
+        if seen.outs is None or seen.grads is None or seen.form is None:
+            raise Odd
+        self._finite(seen.outs)
+        self._finite(seen.grads)
+        self.start, self.xbar = seen.outs, seen.grads
+        self.tops = [float(abs(g).max()) for g in self.xbar]
+        self._linear()
+        spread = self._shaken()
+        usual = [self._usual(k, g) for k, g in enumerate(spread)]
+        if self.rule.forget():
+            raise Odd
+        self._choose()
+        probes = Probes(
+            self.rule, (self.ybar, self.other), (self.xbar, self.second), spread,
+            [a for a, _ in usual], [b for _, b in usual], self.tops, self.work,
+        )  # fmt: skip
+        for group in self._groups():
+            self._along(group, probes)
+        again = self._value(self.rule, [x + 0.0 for x in self.rule.point])
+        if not all(_same(a, b) for a, b in zip(again, self.start, strict=True)):
+            raise Odd
+        return Agreed(
+            seen.form, seen.effects, self.start, self.ybar, self.xbar, spread,
+            self._limits(), self.worth, self.method,
+            self.evaluations + 1, self.vjps + 1,
+        )  # fmt: skip
+
+    # The vjp alone.
+
+    def _linear(self) -> None:
+        """Ask for the vjp of 0, of −kȳ, of ȳ₂ and of ȳ + ȳ₂, all from one graph."""
+        self.other = self.drawn(self.codomain)
+        factor = -min(LARGE[leaf.precision] for leaf in self.codomain)
+        for g in self._pull([0.0 * y for y in self.ybar]):
+            if bool(g.any()):
+                raise Odd
+        scaled = self._pull([factor * y for y in self.ybar])
+        if not self._multiple(scaled, factor):
+            self._near(scaled, [(factor, self.xbar)])
+            if not self._multiple(self._pull(self.ybar), 1.0):
+                raise Odd
+        del scaled
+        self.second = self._pull(self.other)
+        self._finite(self.second)
+        both = self._pull([a + b for a, b in zip(self.ybar, self.other, strict=True)])
+        self._near(both, [(1.0, self.xbar), (1.0, self.second)])
+
+    def _multiple(self, got: list[Any], factor: float) -> bool:
+        """Whether ``got`` is ``factor`` times x̄ to the bit."""
+        return all(
+            _same(g[at], x[at] * factor)
+            for g, x, leaf in zip(got, self.xbar, self.domain, strict=True)
+            for at in slabs(leaf.view_shape)
+        )
+
+    def _near(self, got: Sequence[Any], terms: list[tuple[float, list[Any]]]) -> None:
+        """That ``got`` is the sum of ``terms``, to the rounding of another order."""
+        for k, leaf in enumerate(self.domain):
+            room = SAME[leaf.precision] * sum(abs(f) * self.tops[k] for f, _ in terms)
+            for at in slabs(leaf.view_shape):
+                left = self.cast(got[k][at], self.work)
+                for factor, grads in terms:
+                    left = left - factor * self.cast(grads[k][at], self.work)
+                if not bool((abs(left) <= room).all()):
+                    raise Odd
+
+    def _shaken(self) -> list[Any]:
+        """The rounding of x̄: what shaking every number by about one ulp does to it."""
+        xs, ys = (
+            [
+                x * (1.0 + self._numbers(leaf, _SIGNS, 2.0 * unit(leaf.precision)))
+                for x, leaf in zip(arrays, space, strict=True)
+            ]
+            for arrays, space in (
+                (self.rule.point, self.domain),
+                (self.ybar, self.codomain),
+            )
+        )
+        self.vjps += 1
+        got = self.rule.vjp(xs, ys)
+        if got is None:
+            raise Odd
+        self._finite(got)
+        return got
+
+    def _usual(self, k: int, shaken: Any) -> tuple[float, float]:
+        """Turn x̄' into |x̄' − x̄|; its r.m.s., as it is and relative to the entries."""
+        leaf, xbar = self.domain.leaves[k], self.xbar[k]
+        total, relative, count = 0.0, 0.0, 0
+        # An entry that moves by far more took another branch; it speaks for itself.
+        most = unit(leaf.precision) ** 0.5
+        for at in slabs(leaf.view_shape):
+            size = self.cast(abs(xbar[at]), self.work)
+            gap = abs(self.cast(shaken[at], self.work) - self.cast(xbar[at], self.work))
+            shaken[at] = gap
+            calm = gap <= most * self.tops[k]
+            gap = gap * calm
+            count += int(calm.sum())
+            total += float((gap * gap).sum())
+            gap = (gap / size.clip(min=most * self.tops[k] + TINY)).clip(max=most)
+            relative += float((gap * gap).sum())
+        if 2 * count < leaf.size:
+            raise Odd
+        count = max(1, count)
+        return (total / count) ** 0.5, (relative / count) ** 0.5
+
+    # The forward.
+
+    def _choose(self) -> None:
+        """What is differenced: the forward in float64 where it is the same function."""
+        self.source: Bulk = self.rule
+        self.base, self.method = self.start, "central difference"
+        exact = self.rule.exact()
+        value = None if exact is None else exact.value([x + 0.0 for x in exact.point])
+        if exact is not None and value is not None and self._alike(value):
+            self.source, self.base = exact, value
+            self.method = "central difference in float64"
+        self.step = pooled.Step(max(self.source.domain.unit, self.source.codomain.unit))
+        self.loose = max(LOOSE[leaf.precision] for leaf in self.source.domain)
+        self.sizes = [float(abs(b).max()) for b in self.base]
+
+    def _alike(self, exact: list[Any]) -> bool:
+        """Whether the native values are these, rounded."""
+        room = min(1e3 * max(self.domain.unit, self.codomain.unit), 0.06)
+        for leaf, a, b in zip(self.codomain, self.start, exact, strict=True):
+            least = 1e-2 * float(abs(b).max())
+            for at in slabs(leaf.view_shape):
+                wide = self.cast(b[at], self.work)
+                gap = abs(self.cast(a[at], self.work) - wide)
+                if not bool((gap <= room * abs(wide).clip(min=least)).all()):
+                    return False
+        return True
+
+    def _groups(self) -> list[list[int]]:
+        leaves = self.domain.leaves
+        order = sorted(range(len(leaves)), key=lambda k: -leaves[k].size)
+        groups = [[k] for k in order[:ALONE]]
+        return [*groups, order[ALONE:]] if order[ALONE:] else groups
+
+    def _along(self, group: list[int], probes: Probes) -> None:
+        """One direction over the leaves of ``group``, by cells where it is one leaf."""
+        us = {k: self.tangent(k) for k in group}
+        first, lane = group[0], Lanes(self.domain.leaves[group[0]], self.codomain)
+        if len(group) == 1:
+            self.evaluations += 1
+            lane = lanes(
+                self.rule, self.rule.point, first, 2.0 * us[first], self.start, self.rng
+            )
+        h = self.step.h
+        moved = [self._moved(us, t * h) for t in (1.0, -1.0, 2.0, -2.0)]
+        self._heard(us, moved)
+        noisy, usual = self._typical(moved)
+        along = Along(
+            self.source, self.step, self.base, moved, us, self.sizes, noisy, self.loose
+        )
+        single = lane.width == 1 and len(group) == 1
+        if single and all(a.shape == lane.leaf.shape for a in self.codomain):
+            summing.each(probes, along, first, usual, self.worth)
+        else:
+            summing.by_cells(probes, along, lane, self.worth)
+
+    def tangent(self, k: int) -> Any:
+        """± a quarter of the size of each entry of a leaf, a power of two."""
+        leaf, x = self.domain.leaves[k], self.rule.point[k]
+        size = abs(self.cast(_sample(x), "float64"))
+        live = size[size > 0]
+        typical = float(self.xp.median(live)) if len(live) else 1.0
+        u = self._numbers(leaf, _SIGNS, 0.25)
+        name, mask = _POWERS[leaf.precision]
+        for at in slabs(leaf.view_shape):
+            size = abs(x[at]).clip(min=typical)
+            power = size.view(getattr(self.xp, name)) & mask
+            u[at] *= power.view(getattr(self.xp, leaf.precision))
+        return u
+
+    def _moved(self, us: dict[int, Any], t: float) -> list[Any]:
+        source = self.source
+        xs = list(source.point)
+        for k, u in us.items():
+            xs[k] = xs[k] + t * source.cast(u, source.domain.leaves[k].precision)
+        value = self._value(source, xs)
+        self._finite(value)
+        return value
+
+    def _heard(self, us: dict[int, Any], moved: list[list[Any]]) -> None:
+        """Where nothing moved, the function must be still on one side at least.
+
+        Else it may be a staircase, and its steps are to be seen the long way.
+        """
+        still = [
+            (f == s) & (g == s)
+            for f, g, s in zip(moved[0], moved[1], self.base, strict=True)
+        ]
+        if not any(bool(a.any()) for a in still):
+            return
+        far = [self._moved(us, t) for t in (pooled.REACH, -pooled.REACH)]
+        for a, f, g, s in zip(still, *far, self.base, strict=True):
+            if bool((a & (f != s) & (g != s)).any()):
+                raise Odd
+
+    def _typical(self, moved: list[list[Any]]) -> tuple[float, float]:
+        """How much noisier the values are than their rounding, and a usual slope."""
+        noisy, usual = 1.0, 0.0
+        for k, s in enumerate(self.base):
+            near, back, far, behind, start = (
+                self.cast(_sample(a), "float64") for a in (*(m[k] for m in moved), s)
+            )
+            v = self.step.values(near, back, far, behind, start)
+            floor = self.step.floor(v.first, start, self.sizes[k])
+            noisy = max(noisy, pooled.excess(v.bend, floor, self.xp))
+            live = abs(v.first[v.first != 0])
+            if len(live):
+                usual = max(usual, float(self.xp.median(live)) * 0.5 / self.step.h)
+        return noisy, usual
+
+    def _limits(self) -> tuple[Limit, ...]:
+        w = self.worth
+        if w.left_out > ODD * max(1, w.entries):
+            raise Odd
+        found = [("uniform", min(w.uniform, default=np.inf))]
+        found += [(name, max(a)) for name, a in (("one row", w.row), ("one entry", w.entry)) if a]  # fmt: skip
+        if not all(np.isfinite(value) for _, value in found):
+            raise Odd
+        return tuple(Limit(name, value) for name, value in found)
+
+    # What they need.
+
+    def _value(self, of: Bulk, xs: list[Any]) -> list[Any]:
+        self.evaluations += 1
+        value = of.value(xs)
+        if value is None:
+            raise Odd
+        return value
+
+    def _pull(self, ybars: list[Any]) -> list[Any]:
+        self.vjps += 1
+        grads = self.rule.pull(ybars)
+        if grads is None:
+            raise Odd
+        return grads
+
+    def _finite(self, arrays: Sequence[Any]) -> None:
+        for a in arrays:  # a sum is finite only where all are
+            if not bool(self.xp.isfinite(a.sum())) and not bool(
+                self.xp.isfinite(a).all()
+            ):
+                raise Odd
+
+    def _numbers(self, leaf: Leaf, table: bytes, scale: float) -> Any:
+        drawn = np.frombuffer(self.rng.bytes(leaf.size).translate(table), dtype=np.int8)
+        return self.rule.array(leaf, drawn) * scale
+
+    def drawn(self, space: Space) -> list[Any]:
+        return [self._numbers(leaf, _COTANGENTS, 1.0 / _GRID) for leaf in space]

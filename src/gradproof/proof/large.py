@@ -1,0 +1,135 @@
+"""The short way to a PASS for what is large; whatever is odd is left to the long way."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradproof.checks import bulk as bulk_
+from gradproof.checks.bulk import Agreed
+from gradproof.checks.gradient import Compared
+from gradproof.checks.rounding import SAFETY
+from gradproof.diagnosis import diagnose
+from gradproof.proof.comparing import WHOLE_ENTRIES
+from gradproof.proof.concluding import conclude, not_the_users
+from gradproof.proof.elsewhere import asked_ways, compiled, other_settings, overflowing
+from gradproof.proof.run import Options, Run
+from gradproof.rule import BulkRule, Rule
+from gradproof.space import Space, Vector
+from gradproof.verdict import Evidence, Record, Severity, Verdict
+
+GRADIENT, OTHERS = "the gradient", "other ways of asking"
+MOVED = "compared at other values too: at the inputs given some error could not show"
+
+
+def passing(rule: Rule, options: Options) -> Record | None:
+    """The record of a rule of which everything agrees; None where it is not large.
+
+    None too where anything is odd, or less was seen than ``resolve=`` asks for.
+    """
+    started = time.perf_counter()
+    n, m = rule.primal.domain.size, rule.primal.codomain.size
+    on_arrays = rule.bulk() if n * m > WHOLE_ENTRIES else None
+    if on_arrays is None or not rule.differentiable or options.orders > 1:
+        return None
+    options.reached(GRADIENT, 0.05)
+    rng = np.random.default_rng([options.seed, 0x9E3779B9])
+    seen = bulk_.agreed(on_arrays, rng)
+    if seen is None or not seen.form.graph:
+        return None
+    notes = (*rule.notes, *not_the_users(rule))
+    if bulk_.vague(on_arrays):
+        there = bulk_.agreed(on_arrays.at(bulk_.elsewhere(on_arrays, rng)), rng)
+        if there is None:
+            return None
+        seen = replace(seen, limits=there.limits)
+        notes = (*notes, MOVED)
+    evidence, found = _evidence(rule, on_arrays, seen), _compared(rule, seen)
+    if options.ways:
+        options.reached(OTHERS, 0.6)
+        run = _run(rule, options, rng, on_arrays, seen, evidence.value)
+        built = compiled(run)
+        if built.undecided:
+            return None
+        notes = (*notes, *built.notes)
+        evidence = replace(
+            evidence,
+            asked=asked_ways(run, found) + built.asked,
+            elsewhere=other_settings(run, None, found),
+            overflow=overflowing(rule),
+        )
+    findings = diagnose(evidence).findings
+    if any(f.severity is Severity.ERROR for f in findings):
+        return None
+    record = conclude(
+        rule, options, evidence, found, findings, started,
+        left_out=_left_out(seen), notes=notes,
+    )  # fmt: skip
+    return record if record.verdict is Verdict.PASS else None
+
+
+def _evidence(rule: Rule, on_arrays: BulkRule, seen: Agreed) -> Evidence:
+    domain, codomain = rule.primal.domain, rule.primal.codomain
+    return Evidence(
+        name=rule.source.name,
+        domain=domain,
+        codomain=codomain,
+        point=rule.primal.point,
+        value=_vector(on_arrays, codomain, seen.outs),
+        scalars=rule.scalars,
+        extents=tuple(sorted({n for leaf in domain for n in leaf.shape})),
+        source=rule.source,
+        form=seen.form,
+        effects=seen.effects,
+    )
+
+
+def _compared(rule: Rule, seen: Agreed) -> Compared:
+    """What was compared; of the arrays nothing is kept."""
+    return Compared(
+        point=rule.primal.point,
+        vjps=seen.vjps,
+        evaluations=seen.evaluations,
+        method=seen.method,
+        whole=False,
+        limits=seen.limits,
+        counts=(seen.worth.pairs, seen.worth.entries),
+    )
+
+
+def _left_out(seen: Agreed) -> tuple[str, ...]:
+    left = seen.worth.left_out
+    total = left + seen.worth.entries
+    return (f"{left} of {total} entries (kink)",) if left else ()
+
+
+def _run(
+    rule: Rule,
+    options: Options,
+    rng: np.random.Generator,
+    on_arrays: BulkRule,
+    seen: Agreed,
+    value: Vector,
+) -> Run:
+    """What the ways of asking need."""
+    domain, codomain = rule.primal.domain, rule.primal.codomain
+    ybar = _vector(on_arrays, codomain, seen.ybar)
+    got, spread = (_vector(on_arrays, domain, a) for a in (seen.xbar, seen.spread))
+    usual = np.empty(domain.size)
+    for leaf in domain:
+        usual[leaf.slice] = np.sqrt(np.mean(spread[leaf.slice] ** 2))
+    return Run(
+        rule, options, rng, rule.primal.point, value, ybar, ybar,
+        got, SAFETY * (np.maximum(spread, usual) + domain.units() * np.abs(got)),
+        seen.form,
+    )  # fmt: skip
+
+
+def _vector(on_arrays: BulkRule, space: Space, arrays: list[Any]) -> Vector:
+    out = np.empty(space.size)
+    for leaf, a in zip(space, arrays, strict=True):
+        out[leaf.slice] = on_arrays.host(on_arrays.cast(a, "float64")).reshape(-1)
+    return out
