@@ -8,10 +8,13 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from gradproof.commands import words
 from gradproof.errors import UsageError
+
+if TYPE_CHECKING:
+    from gradproof.commands.options import Options
 
 COULD_NOT_RUN, INTERRUPTED = 2, 130
 _DTYPES = {
@@ -45,7 +48,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    parser = _parser()
+    parser = parser_of_all()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # print what it can, in any locale
             stream.reconfigure(errors="backslashreplace")
@@ -86,27 +89,34 @@ def _explain(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> int:
     from gradproof.commands import check
 
-    return check.run(
-        check.Options(
-            target=args.target,
-            inputs=args.inputs or "",
-            size={symbol: n for sizes in args.size for symbol, n in sizes},
-            seed=args.seed,
-            dtype=args.dtype or "",
-            verbose=args.verbose,
-            json=args.json or "",
-            output=args.output or "",
-            strict=args.strict,
-            allow=tuple(slug for slugs in args.allow for slug in slugs.split(",")),
-            orders=args.orders,
-            save=args.save or "",
-            replay=args.replay or "",
-            suggest=args.suggest,
-        )
+    return check.run(options_of(args))
+
+
+def options_of(args: argparse.Namespace) -> Options:
+    """What the words after ``gradproof check`` say."""
+    from gradproof.commands.options import Options
+
+    return Options(
+        target=args.target,
+        inputs=args.inputs or "",
+        replay=args.replay or "",
+        size={symbol: n for sizes in args.size for symbol, n in sizes},
+        dtype=args.dtype or "",
+        orders=args.orders,
+        compile=args.compile,
+        allow=tuple(slug for slugs in args.allow for slug in slugs.split(",")),
+        suggest=args.suggest,
+        strict=args.strict,
+        verbose=args.verbose,
+        output=args.output or "",
+        json=args.json or "",
+        save=args.save or "",
+        seed=args.seed,
     )
 
 
-def _parser() -> _Parser:
+def parser_of_all() -> _Parser:
+    """The parser of every command."""
     parser = _Parser(
         prog="gradproof",
         description="Tells whether a hand-written gradient is right, and if not, why.",
@@ -146,6 +156,7 @@ def _add_check_options(check: argparse.ArgumentParser) -> None:
     add("--allow", metavar="SLUG", action="append", default=[],
         help="a finding that is intended; may be repeated")  # fmt: skip
     add("--orders", metavar="N", type=_orders, help="2: also the second derivative")
+    add("--compile", action="store_true", help="also ask under torch.compile (seconds)")
     add("--suggest", action="store_true",
         help="also write the right backward as code, and prove it")  # fmt: skip
     add("--save", metavar="PATH.npz", help="keep the inputs of the first that fails")

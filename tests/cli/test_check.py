@@ -46,7 +46,7 @@ def test_a_right_gradient_passes_and_the_next_command_is_shown(write, run):
     assert "inputs:" not in ran.out
     assert ran.out.splitlines()[-2:] == [
         "1 PASS, 0 FAIL, 0 UNDECIDED",
-        "next: gradproof check ops.py --orders 2",
+        "next: gradproof check ops.py -i 'x: f32[3, 5]' --orders 2",
     ]
 
 
@@ -102,7 +102,8 @@ def test_the_dtype_can_be_set_for_all(write, run):
 def test_orders_and_a_second_seed_are_next(write, run):
     write("ops.py", SOFTPLUS)
     ran = run("check", "ops.py", "-i", "x: f64[3]", "--orders", "2")
-    assert ran.out.splitlines()[-1] == "next: gradproof check ops.py --seed 1"
+    again = "next: gradproof check ops.py -i 'x: f64[3]' --orders 2 --seed 1"
+    assert ran.out.splitlines()[-1] == again
 
 
 def test_undecided_is_0_and_with_strict_1(write, run):
@@ -272,4 +273,5 @@ def test_the_compiler_is_asked_where_it_is_asked_for(write, run, monkeypatch):
     ran = run("check", "ops.py", "-i", "x: f64[3]", "--compile", "-v")
     assert ran.code == 0
     assert "--compile" in ran.out
-    assert "not asked: second order, other shapes" in " ".join(ran.out.split())
+    told = "not asked: second order (--orders 2), other shapes (-i)"
+    assert told in " ".join(ran.out.split())

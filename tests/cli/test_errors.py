@@ -59,7 +59,7 @@ REFUSED = {
     "too-few": (
         ["ops.py::Weighted", "-i", "f64[3,4]"],
         "nothing describes weight of Weighted, which takes x, weight, eps=1e-06; "
-        "write e.g. -i 'f64[3, 4]; weight: f64[K, N]*0.3'",
+        "write e.g. -i 'x: f64[3, 4]; weight: f64[4, N]*0.3'",
     ),
     "missing": (
         ["ops.py::Weighted", "-i", "x: f64[3,4]"],
@@ -191,7 +191,9 @@ def test_a_forward_that_raises_at_every_guess_says_so(write, run):
     assert ran.code == 2
     assert ran.sentence.startswith("no inputs were given for raises, and none of ")
     assert "out of luck" in ran.sentence
-    assert ran.sentence.endswith("write them, e.g. -i 'x: f64[B, D]'")
+    assert ran.sentence.endswith(
+        "write them with -i 'x: ...' (gradproof check --help shows how)"
+    )
 
 
 def test_arguments_that_no_guess_can_fill_are_named(write, run):
@@ -206,13 +208,13 @@ def test_arguments_that_no_guess_can_fill_are_named(write, run):
     assert ran.code == 2
     assert ran.sentence == (
         "no inputs were given for solve, and solver and frobnicate could not be filled "
-        "by a guess; write them, e.g. -i 'x: f64[B, D]; solver: f64[B, D]; "
-        "frobnicate: f64[B, D]'"
+        "by a guess; write them with -i 'x: ...; solver: ...; frobnicate: ...' "
+        "(gradproof check --help shows how)"
     )
     ran = run("check", "ops.py::cut")
     assert ran.sentence == (
         "no inputs were given for cut, and frobnicate could not be filled by a guess; "
-        "write them, e.g. -i 'x: f64[B, D]; frobnicate: f64[B, D]'"
+        "write them with -i 'x: ...; frobnicate: ...' (gradproof check --help shows how)"
     )
 
 

@@ -147,14 +147,29 @@ def test_a_raw_pair_is_found_by_its_names_where_there_is_no_function(write):
     assert named("both.py::f")[0].vjp is None
 
 
+PLAIN = """
+    import torch
+    TOP = 3
+    def square(x): return x * x
+    class Foo:
+        def forward(self, x): return x
+    class Broken(torch.nn.Module):
+        def __init__(self): raise ValueError("no weights here")
+"""
 REFUSED = [
     ("opps.py", "there is no file opps.py; did you mean ops.py?"),
     ("nowhere/x.py", "there is no file nowhere/x.py"),
     (".", ". is a folder; name a Python file in it"),
     ("notes.txt", "notes.txt is not a Python file (its name does not end in .py)"),
     ("no_such_module:X", "there is no module no_such_module here"),
-    ("empty.py", "empty.py defines no autograd.Function with a backward; name a "
-                 "function or a module in it, e.g. empty.py::NAME"),
+    ("empty.py", "empty.py defines no autograd.Function with a backward"),
+    ("plain.py", "plain.py defines no autograd.Function with a backward; name what is to "
+                 "be checked, e.g. plain.py::square"),
+    ("plain.py::Foo", "Foo is a class, and neither an autograd.Function nor a "
+                      "torch.nn.Module; name a function, or an instance of it in the file"),
+    ("plain.py::TOP", "TOP is of type int, which cannot be called; name a function"),
+    ("plain.py::Broken", "Broken could not be made: ValueError: no weights here"),
+    ("weather.py", "there is no file weather.py"),
     ("ops.py::Frist", "there is no Frist in ops.py; did you mean First?"),
     ("ops.py::zzz", "there is no zzz in ops.py; there are Alias, Base, First, Layer, "
                     "Second, Sized, layer, wrapper"),
@@ -176,9 +191,12 @@ def test_a_target_that_is_not_there_is_one_sentence_and_exit_2(
     write("notes.txt", "")
     write("empty.py", "import math\n")
     write("leaves.py", "import sys\nsys.exit(3)\n")
+    write("plain.py", PLAIN)
     ran = run("check", target)
     assert ran.code == 2
     assert ran.sentence.startswith(sentence)
+    if "did you mean" not in sentence:
+        assert "did you mean" not in ran.sentence
     assert ran.out == ""
 
 

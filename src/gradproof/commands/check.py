@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,18 +15,21 @@ import numpy as np
 from gradproof import adapters, api, diagnosis
 from gradproof.adapters.signatures import signature as signature_of
 from gradproof.commands import declared, targets, trying, words
+from gradproof.commands.hushing import hushed
 from gradproof.commands.inputs import bind, known_sizes, listed, with_dtype
+from gradproof.commands.options import Options, again
 from gradproof.commands.targets import Target
-from gradproof.errors import UsageError, UserCodeError
+from gradproof.errors import GradproofError, UsageError, UserCodeError
 from gradproof.reports import concise, terminal
 from gradproof.reports import json as reports_json
+from gradproof.reports.charset import supports_unicode
 from gradproof.samples import (
     Described,
     Drawn,
     draw,
     explain_choice,
     parse,
-    quoted,
+    unshown,
 )
 from gradproof.samples import load as load_inputs
 from gradproof.samples import save as save_inputs
@@ -37,37 +39,21 @@ FOUND_NOTHING, FOUND_ERRORS, COULD_NOT_RUN = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Options:
-    """What the command line said; None and "" where it said nothing."""
-
-    target: str
-    inputs: str = ""
-    size: Mapping[str, int] = field(default_factory=dict)
-    seed: int | None = None
-    dtype: str = ""
-    verbose: bool = False
-    json: str = ""
-    output: str = ""
-    strict: bool = False
-    allow: tuple[str, ...] = ()
-    orders: int | None = None
-    save: str = ""
-    replay: str = ""
-    suggest: bool = False
-
-
-@dataclass(frozen=True)
 class Settings:
-    """Options with the defaults of pyproject.toml behind them."""
+    """What was typed, and that with the defaults of pyproject.toml behind it."""
 
-    options: Options
-    size: Mapping[str, int]
-    seed: int
-    dtype: str
-    strict: bool
-    allow: tuple[str, ...]
-    orders: int
-    concise: bool
+    typed: Options
+    said: Options
+
+    @property
+    def seed(self) -> int:
+        """The seed of everything random."""
+        return self.said.seed or 0
+
+    @property
+    def concise(self) -> bool:
+        """Whether a finding is one line."""
+        return self.said.output == "concise"
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,23 +97,22 @@ def run(options: Options) -> int:
 
 
 def _settings(options: Options, defaults: declared.Defaults) -> Settings:
-    allow = (*defaults.allow, *options.allow)
+    allow = tuple(dict.fromkeys((*defaults.allow, *options.allow)))
     for slug in allow:
         if slug not in diagnosis.slugs():
-            raise UsageError(
-                words.BAD_SLUG.format(slug=slug, near=diagnosis.nearest(slug))
-            )
-    seed = options.seed if options.seed is not None else defaults.seed
-    return Settings(
-        options=options,
+            raise UsageError(words.no_slug(slug, diagnosis.slugs()))
+    said = replace(
+        options,
         size={**defaults.size, **options.size},
-        seed=seed or 0,
+        seed=options.seed if options.seed is not None else defaults.seed or 0,
         dtype=options.dtype or defaults.dtype,
+        orders=options.orders or defaults.orders,
+        compile=options.compile or defaults.compile,
         strict=options.strict or defaults.strict,
+        output=options.output or defaults.output,
         allow=allow,
-        orders=options.orders or defaults.orders or 1,
-        concise=(options.output or defaults.output) == "concise",
     )
+    return Settings(options, said)
 
 
 def _guarded(
@@ -156,38 +141,53 @@ def report_error(error: UsageError, before: str = "") -> None:
 def _one(
     target: Target, wording: declared.Wording | None, settings: Settings
 ) -> Outcome:
-    options = settings.options
-    text = options.inputs or (wording.text if wording else "")
-    if options.replay:
-        drawn: Sequence[Drawn] = load_inputs(options.replay)
-        report = _ask(target, drawn, settings, f"--replay {_word(options.replay)}")
-        return _told(target, report, drawn, settings)
-    if text:
-        described = _described(target, text, "" if options.inputs else wording)
-        described = with_dtype(described, settings.dtype)
-        known_sizes(options.size, described)
-        _something_varies(target, described)
-        drawn = draw(described, settings.size, settings.seed)
-        given = f"-i {_word(options.inputs)}" if options.inputs else ""
-        report = _ask(
-            target, drawn, settings, _joined(given, _sizes(settings, described))
-        )
-        return _told(target, report, drawn, settings)
-    return _guessed(target, settings)
+    said = settings.said
+    text = said.inputs or (wording.text if wording else "")
+    if said.replay:
+        drawn: Sequence[Drawn] = load_inputs(said.replay)
+        report = _ask(target, drawn, settings, size={})
+        return _told(target, report, drawn, settings, ())
+    if not text:
+        return _guessed(target, settings)
+    described = _described(target, text, "" if said.inputs else wording, settings)
+    described = with_dtype(described, said.dtype)
+    known_sizes(settings.typed.size, described)
+    _something_varies(target, described)
+    drawn = draw(described, said.size, settings.seed)
+    size = _used(said.size, described)
+    report = _ask(target, drawn, settings, size=size)
+    return _told(target, report, drawn, settings, described)
+
+
+def _used(size: Mapping[str, int], described: Sequence[Described]) -> dict[str, int]:
+    symbols = {symbol for d in described for symbol in d.symbols}
+    return {symbol: n for symbol, n in size.items() if symbol in symbols}
 
 
 def _described(
-    target: Target, text: str, wording: declared.Wording | str | None
+    target: Target,
+    text: str,
+    wording: declared.Wording | str | None,
+    settings: Settings,
 ) -> tuple[Described, ...]:
     """The inputs in the order of the arguments; errors say where they were written."""
+
+    def runs(described: Sequence[Described]) -> bool:
+        tried = with_dtype(described, settings.said.dtype)
+        try:
+            drawn = draw(tried, settings.said.size, settings.seed)
+            return _look(target, drawn)
+        except GradproofError:
+            return False
+
     try:
-        found = parse(text)
         return bind(
-            found,
+            parse(text),
             _signature(target),
             target.name,
             by_position=target.is_function or target.vjp is not None,
             source=target.source,
+            runs=runs,
         )
     except UsageError as error:
         if isinstance(wording, declared.Wording):
@@ -210,9 +210,12 @@ def _signature(target: Target) -> inspect.Signature | None:
 
 
 def _guessed(target: Target, settings: Settings) -> Outcome:
+    said = settings.said
+
     def ask(described: tuple[Described, ...], drawn: list[Drawn]) -> Any:
-        given = _joined(f"-i {quoted(described)}", _sizes(settings, described))
-        return _ask(target, drawn, settings, given)
+        inputs = "; ".join(map(str, described))
+        size = _used(said.size, described)
+        return _ask(target, drawn, settings, inputs=inputs, size=size)
 
     tried = trying.attempt(
         trying.Asking(
@@ -221,86 +224,97 @@ def _guessed(target: Target, settings: Settings) -> Outcome:
             signature=signature_of(target.thing),
             name=target.name,
             source=target.source,
-            sizes=settings.size,
+            sizes=said.size,
             seed=settings.seed,
-            dtype=settings.dtype,
+            dtype=said.dtype or target.dtype,
         )
     )
-    known_sizes(settings.options.size, tried.described)
+    known_sizes(settings.typed.size, tried.described)
     if not settings.concise:
-        print(explain_choice(tried.described, settings.size))
+        print(explain_choice(tried.described, said.size))
     if tried.doubt:
         print(tried.doubt, end="\n\n")
-        record = tried.report.record
+        record = replace(
+            tried.report.record,
+            verdict=Verdict.UNDECIDED,
+            findings=(),
+            notes=(tried.doubt,),
+        )
         return Outcome(target, Verdict.UNDECIDED, record, tried.drawn)
-    return _told(target, tried.report, tried.drawn, settings)
+    report = tried.report
+    unseen = unshown(tried.described, tried.drawn)
+    if unseen and report.verdict is Verdict.PASS:
+        note = words.UNSHOWN.format(what=", ".join(unseen))
+        report = api.Report(
+            replace(report.record, notes=(*report.record.notes, note)),
+            leaf_inputs=report.inputs,
+        )
+    return _told(target, report, tried.drawn, settings, tried.described)
 
 
 def _look(target: Target, drawn: Sequence[Drawn]) -> bool:
     """Run the forward once: whether its result is finite and not 0 everywhere."""
-    inputs, kwargs = adapters.realise(drawn, target.thing)
-    with warnings.catch_warnings():
+    with hushed(0), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a guess that is given up warns of
+        inputs, kwargs = adapters.realise(drawn, target.thing)
         rule = adapters.adapt(target.thing, inputs, kwargs, vjp=target.vjp)
         value = rule.primal.value(rule.primal.point).value
     return value is not None and bool(np.isfinite(value).all() and value.any())
 
 
-def _ask(target: Target, drawn: Sequence[Drawn], settings: Settings, given: str) -> Any:
-    """The report of one target at inputs that are drawn."""
-    inputs, kwargs = adapters.realise(drawn, target.thing)
-    return api.check(
-        target.thing,
-        inputs,
-        kwargs=kwargs,
-        vjp=target.vjp,
-        seed=settings.seed,
-        name=target.name,
-        allow=settings.allow,
-        orders=settings.orders,
-        suggest=settings.options.suggest,
-        reproduce=_command(target, settings, given),
-    )
-
-
-def _command(target: Target, settings: Settings, given: str) -> str:
-    """The command that asks the same question again."""
-    parts = ["gradproof check", _word(target.address), given]
-    parts += [f"--dtype {settings.dtype}"] if settings.dtype else []
-    parts += [f"--orders {settings.orders}"] if settings.orders != 1 else []
-    parts += [f"--allow {slug}" for slug in settings.allow]
-    return _joined(*parts, f"--seed {settings.seed}")
-
-
-def _sizes(settings: Settings, described: Sequence[Described]) -> str:
-    used = {symbol for d in described for symbol in d.symbols}
-    pairs = [f"{s}={n}" for s, n in settings.size.items() if s in used]
-    return f"--size {','.join(pairs)}" if pairs else ""
-
-
-def _joined(*parts: str) -> str:
-    return " ".join(filter(None, parts))
-
-
-def _word(text: str) -> str:
-    return shlex.quote(text)
+def _ask(
+    target: Target, drawn: Sequence[Drawn], settings: Settings, **changed: Any
+) -> Any:
+    """The report of one target at inputs that are drawn; its command has ``changed``."""
+    said = settings.said
+    with hushed():
+        inputs, kwargs = adapters.realise(drawn, target.thing)
+        return api.check(
+            target.thing,
+            inputs,
+            kwargs=kwargs,
+            vjp=target.vjp,
+            seed=settings.seed,
+            name=target.name,
+            allow=said.allow,
+            orders=said.orders or 1,
+            compile=said.compile and target.vjp is None,
+            suggest=said.suggest,
+            reproduce=again(said, target=target.address, **changed),
+        )
 
 
 def _told(
-    target: Target, report: Any, drawn: Sequence[Drawn], settings: Settings
+    target: Target,
+    report: Any,
+    drawn: Sequence[Drawn],
+    settings: Settings,
+    described: Sequence[Described],
 ) -> Outcome:
     """Print the report, and keep what the end of the run needs of it."""
-    ascii_only = not _can_print(sys.stdout)
+    plain = not supports_unicode(sys.stdout)
+    shown = replace(report.record, not_asked=_how(report.record, described))
     if settings.concise:
-        print(concise.render(report.record, ascii=ascii_only))
+        print(concise.render(shown, ascii=plain))
     else:
-        text = report.render(
-            verbose=settings.options.verbose,
+        text = terminal.render(
+            shown,
+            verbose=settings.said.verbose,
             colour=has_colour(sys.stdout),
-            ascii=ascii_only,
+            ascii=plain,
         )
         print(text, end="\n\n")
     return Outcome(target, report.verdict, report.record, drawn)
+
+
+def _how(record: Record, described: Sequence[Described]) -> tuple[str, ...]:
+    """What was not asked, each with the option that asks it."""
+    sized = any(d.symbols for d in described)
+    options = {**words.ASKED_WITH, words.OTHER_SHAPES: "--size" if sized else "-i"}
+    return tuple(
+        f"{what} ({options[what]})" if what in options else what
+        for what in record.not_asked
+    )
 
 
 def has_colour(stream: TextIO) -> bool:
@@ -312,35 +326,28 @@ def has_colour(stream: TextIO) -> bool:
     return stream.isatty()
 
 
-def _can_print(stream: TextIO) -> bool:
-    """Whether a stream takes the letters that reports use."""
-    try:
-        "x̄ȳ⊙±≥…".encode(stream.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
-
-
 def _leave_files(outcomes: Sequence[Outcome], settings: Settings) -> None:
     """Write what ``--json`` and ``--save`` ask for."""
-    options = settings.options
-    if options.json:
+    said = settings.said
+    if said.json:
         records = [o.record for o in outcomes if o.record is not None]
         try:
-            Path(options.json).write_text(reports_json.dump(records), encoding="utf-8")
+            Path(said.json).write_text(reports_json.dump(records), encoding="utf-8")
         except OSError as error:
-            said = error.strerror or str(error)
+            told = error.strerror or str(error)
             raise UsageError(
-                words.CANNOT_WRITE.format(path=options.json, said=said)
+                words.CANNOT_WRITE.format(path=said.json, said=told)
             ) from None
     ran = [o for o in outcomes if o.verdict is not None]
     wanting = [o for o in ran if o.verdict is not Verdict.PASS]
-    if options.save and ran:
+    if said.save and ran:
         kept = (wanting or ran)[0]
-        save_inputs(options.save, kept.drawn)
-        print(words.SAVED.format(path=options.save))
-        again = _command(kept.target, settings, f"--replay {_word(options.save)}")
-        print(words.REPLAY.format(command=again))
+        save_inputs(said.save, kept.drawn)
+        print(words.SAVED.format(path=said.save))
+        replay = again(
+            said, target=kept.target.address, replay=said.save, inputs="", size={}
+        )
+        print(words.REPLAY.format(command=replay))
 
 
 def _sum_up(outcomes: Sequence[Outcome], settings: Settings) -> None:
@@ -366,10 +373,9 @@ def _next(outcomes: Sequence[Outcome], settings: Settings) -> str:
             reason = record.undecided[0].reason
             if reason in diagnosis.slugs():
                 return f"gradproof explain {reason}"
-    target = _word(settings.options.target)
-    if settings.orders == 1:
-        return f"gradproof check {target} --orders 2"
-    return f"gradproof check {target} --seed {settings.seed + 1}"
+    if settings.said.orders != 2:
+        return again(settings.typed, orders=2)
+    return again(settings.typed, seed=settings.seed + 1)
 
 
 def _code(outcomes: Sequence[Outcome], settings: Settings) -> int:
@@ -383,6 +389,6 @@ def _code(outcomes: Sequence[Outcome], settings: Settings) -> int:
         for outcome in outcomes
         for finding in (outcome.record.findings if outcome.record else ())
     )
-    if settings.strict and (warned or Verdict.UNDECIDED in verdicts):
+    if settings.said.strict and (warned or Verdict.UNDECIDED in verdicts):
         return FOUND_ERRORS
     return FOUND_NOTHING

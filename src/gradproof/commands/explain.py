@@ -19,6 +19,6 @@ def run(slug: str) -> int:
             print(f"{each:<{width}}  {pages.summary(each)}".rstrip())
         return 0
     if slug not in known:
-        raise UsageError(words.BAD_SLUG.format(slug=slug, near=pages.nearest(slug)))
+        raise UsageError(words.no_slug(slug, known))
     print(pages.explain(slug).rstrip("\n"))
     return 0

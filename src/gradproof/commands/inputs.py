@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gradproof.commands import words
 from gradproof.errors import UsageError
-from gradproof.samples import Described, arg, guess, nearest, quoted
+from gradproof.samples import Described, Extent, arg, guess, nearest, quoted
 
 _COMPLEX = {"float64": "complex128", "float32": "complex64"}
 _REAL = ("float64", "float32", "float16", "bfloat16")
@@ -21,12 +21,14 @@ def bind(
     *,
     by_position: bool,
     source: str = "",
+    runs: Callable[[Sequence[Described]], bool] = lambda _: False,
 ) -> tuple[Described, ...]:
     """``described`` in the order in which ``signature`` takes them.
 
     Names that are arguments decide; where none is, the order does. ``by_position``: the
     callee takes no keywords (an ``apply``), so that all are passed by position. Raises
-    UsageError for names that are no argument, and for arguments left out.
+    UsageError for names that are no argument, and for arguments left out: it offers what
+    ``runs``.
     """
     if signature is None:
         return tuple(described)
@@ -46,12 +48,21 @@ def bind(
             )
         )  # fmt: skip
     if several or (strange and not loose) or not matched:
-        ordered = _by_order(described, signature, name, several=several, source=source)
-        return (
-            _completed(ordered, signature) if by_position and not several else ordered
-        )
-    bound = _by_name(described, signature, name, by_position=by_position, source=source)
-    return _completed(bound, signature) if by_position else bound
+        bound = tuple(described)
+        absent = _unfilled(described, signature, name, several=several)
+        by_position = by_position and not several
+    else:
+        bound, absent = _by_name(described, signature, by_position=by_position)
+    if not absent:
+        return _completed(bound, signature) if by_position else bound
+
+    def fits(whole: Sequence[Described]) -> bool:
+        try:
+            return runs(bind(whole, signature, name, by_position=by_position))
+        except UsageError:
+            return False
+
+    raise UsageError(_missing(absent, described, signature, name, source, fits))
 
 
 def _completed(
@@ -62,34 +73,29 @@ def _completed(
     return (*described, *(arg.named(p.default, p.name) for p in rest))
 
 
-def _by_order(
+def _unfilled(
     described: Sequence[Described],
     signature: inspect.Signature,
     name: str,
     *,
     several: bool,
-    source: str,
-) -> tuple[Described, ...]:
+) -> list[str]:
+    """The arguments that ``described``, taken in order, leaves empty."""
     places = _positional(signature)
     given = [d for d in described if not d.keyword]
-    if len(given) > len(places) and not several:
+    if several:
+        return []
+    if len(given) > len(places):
         raise UsageError(
             words.TOO_MANY.format(count=len(given), name=name, takes=taken(signature))
         )
-    left = [p.name for p in places[len(given) :] if p.default is p.empty]
-    if left and not several:
-        raise UsageError(_missing(left, described, signature, name, source))
-    return tuple(described)
+    return [p.name for p in places[len(given) :] if p.default is p.empty]
 
 
 def _by_name(
-    described: Sequence[Described],
-    signature: inspect.Signature,
-    name: str,
-    *,
-    by_position: bool,
-    source: str,
-) -> tuple[Described, ...]:
+    described: Sequence[Described], signature: inspect.Signature, *, by_position: bool
+) -> tuple[tuple[Described, ...], list[str]]:
+    """``described`` in the order of the arguments, and the arguments left empty."""
     by_name = {d.name: d for d in described if d.name}
     out: list[Described] = []
     skipped: list[inspect.Parameter] = []
@@ -112,9 +118,7 @@ def _by_name(
                 out.append(arg.named(earlier.default, earlier.name))
         skipped = []
         out.append(d.named(p.name))
-    if absent:
-        raise UsageError(_missing(absent, described, signature, name, source))
-    return (*out, *rest)
+    return (*out, *rest), absent
 
 
 def _positional(signature: inspect.Signature) -> list[inspect.Parameter]:
@@ -131,21 +135,39 @@ def _missing(
     signature: inspect.Signature,
     name: str,
     source: str,
+    fits: Callable[[Sequence[Described]], bool],
 ) -> str:
-    likely = {d.name: d for d in example(signature, source)}
-    whole = [*described, *(likely[n] for n in names if n in likely)]
-    return words.MISSING.format(
-        missing=listed(names), name=name, takes=taken(signature), example=quoted(whole)
-    )
+    said = {"missing": listed(names), "name": name, "takes": taken(signature)}
+    places = [p.name for p in _positional(signature)]
+    described = [
+        d if d.name or place >= len(places) else d.named(places[place])
+        for place, d in enumerate(described)
+    ]
+    for guessed in guess(signature, source=source):
+        likely = {d.name: d for d in _sized_as(described, guessed)}
+        whole = [*described, *(likely[n] for n in names if n in likely)]
+        if len(whole) == len(described) + len(names) and fits(whole):
+            return words.MISSING.format(**said, example=quoted(whole))
+    return words.MISSING_BLANK.format(**said, blank=words.blank(names))
 
 
-def example(signature: inspect.Signature, source: str = "") -> tuple[Described, ...]:
-    """A description of every argument that has no default, for a sentence to show."""
-    first = next(guess(signature, source=source), None)
-    if first is not None:
-        return first
-    unknown = [p for p in _positional(signature) if p.default is p.empty]
-    return tuple(arg.named(arg.randn("B", "D"), p.name) for p in unknown)
+def _sized_as(
+    described: Sequence[Described], guessed: Sequence[Described]
+) -> Iterator[Described]:
+    """``guessed`` with the extents of ``described`` for the symbols of the same axes."""
+    places = {d.name: d for d in guessed}
+    known: dict[str, Extent] = {}
+    for place, d in enumerate(described):
+        twin = places.get(d.name, guessed[place] if place < len(guessed) else None)
+        if twin is not None and len(twin.shape) == len(d.shape):
+            known.update(zip(map(str, twin.shape), d.shape, strict=True))
+    for d in guessed:
+        shape = tuple(known.get(str(extent), extent) for extent in d.shape)
+        high = known.get(d.high, d.high) if isinstance(d.high, str) else d.high
+        try:
+            yield replace(d, shape=shape, high=high)
+        except UsageError:  # a pattern that does not fit this shape
+            yield d
 
 
 def taken(signature: inspect.Signature) -> str:

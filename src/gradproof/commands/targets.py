@@ -16,6 +16,15 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from gradproof.commands import words
+from gradproof.commands.hushing import hushed
+from gradproof.commands.kinds import (
+    has_backward,
+    is_function,
+    is_module_class,
+    is_operator_of,
+    line_of,
+    pairs,
+)
 from gradproof.errors import UsageError, UserCodeError
 
 
@@ -37,6 +46,15 @@ class Target:
     def is_function(self) -> bool:
         """Whether it is an ``autograd.Function``, called through ``apply``."""
         return is_function(self.thing)
+
+    @property
+    def dtype(self) -> str:
+        """The one dtype of the parameters that it holds; "" for none or several."""
+        held = getattr(self.thing, "parameters", None)
+        if not callable(held) or isinstance(self.thing, type):
+            return ""
+        found = {str(p.dtype) for p in held() if p.is_floating_point()}
+        return found.pop().removeprefix("torch.") if len(found) == 1 else ""
 
     @property
     def source(self) -> str:
@@ -112,9 +130,9 @@ def _is_module_name(head: str) -> bool:
 
 def _nearest_file(path: Path) -> str:
     folder = path.parent
-    known = [p.name for p in folder.glob("*.py")] if folder.is_dir() else []
-    found = get_close_matches(path.name, known, n=1)
-    return str(folder / found[0]) if found else ""
+    known = [p.stem for p in folder.glob("*.py")] if folder.is_dir() else []
+    found = get_close_matches(path.stem, known, n=1)
+    return str(folder / f"{found[0]}.py") if found else ""
 
 
 def load(place: Place) -> ModuleType:
@@ -126,9 +144,10 @@ def load(place: Place) -> ModuleType:
     before = sys.argv
     sys.argv = [shown]
     try:
-        if place.file is None:
-            return _import_module(place.module)
-        return _import_file(place.file)
+        with hushed():
+            if place.file is None:
+                return _import_module(place.module)
+            return _import_file(place.file)
     except UsageError:
         raise
     except SystemExit as error:
@@ -237,7 +256,9 @@ def find(module: ModuleType, place: Place, declared: set[str]) -> list[Target]:
         return [_named(module, place)]
     found = list(_defined(module, place, declared))
     if not found:
-        raise UsageError(words.NO_FUNCTION.format(file=place.head))
+        raise UsageError(
+            words.NO_FUNCTION.format(file=place.head, hint=_one_of(module, place))
+        )
     return sorted(found, key=lambda target: target.line)
 
 
@@ -247,7 +268,7 @@ def _defined(module: ModuleType, place: Place, declared: set[str]) -> Iterator[T
     partners = _partners(module)
     for name, thing in vars(module).items():
         ours = is_function(thing) and thing.__module__ == module.__name__
-        custom = (ours and has_backward(thing)) or _is_operator_of(thing, module)
+        custom = (ours and has_backward(thing)) or is_operator_of(thing, module)
         if (custom or name in declared) and id(thing) not in seen:
             seen.add(id(thing))
             yield _target(module, place, name, thing, partners.get(name))
@@ -267,7 +288,7 @@ def _target(
     module: ModuleType, place: Place, name: str, thing: Any, vjp: Any = None
 ) -> Target:
     address = f"{place.head}{place.joint}{name}"
-    return Target(name, address, _ready(thing, name), vjp, _line(thing))
+    return Target(name, address, _ready(thing, name), vjp, line_of(thing))
 
 
 def _named(module: ModuleType, place: Place) -> Target:
@@ -286,24 +307,47 @@ def _named(module: ModuleType, place: Place) -> Target:
             )
     if is_function(thing) and not has_backward(thing):
         raise UsageError(words.NO_BACKWARD.format(name=place.name))
-    if is_function(thing) and not has_backward(thing):
-        raise UsageError(words.NO_BACKWARD.format(name=place.name))
     partner = _partners(module).get(place.name)
     name = place.name.removesuffix(".apply") if is_function(thing) else place.name
     ready = _ready(thing, place.name)
-    return Target(name, place.text, ready, partner, _line(thing))
+    return Target(name, place.text, ready, partner, line_of(thing))
 
 
 def _ready(thing: Any, name: str) -> Any:
-    """``thing``, or an instance of it where it is the class of a module."""
-    if not isinstance(thing, type) or not _is_a(thing, "torch.nn.modules.module"):
+    """``thing``, or an instance of it where it is the class of a module.
+
+    Raises UsageError for what cannot be asked at all.
+    """
+    if is_function(thing):
         return thing
+    if not callable(thing):
+        raise UsageError(words.NOT_CALLED.format(name=name, kind=type(thing).__name__))
+    if not isinstance(thing, type):
+        return thing
+    if not is_module_class(thing):
+        raise UsageError(words.PLAIN_CLASS.format(name=name))
     try:
-        return thing()
+        with hushed():
+            return thing()
     except TypeError as error:
         raise UsageError(
             words.NEEDS_INSTANCE.format(name=name, said=str(error))
         ) from error
+    except (Exception, SystemExit) as error:
+        said = words.NOT_MADE.format(name=name, kind=type(error).__name__, said=error)
+        raise UserCodeError(said, trace=users_trace(error)) from error
+
+
+def _one_of(module: ModuleType, place: Place) -> str:
+    """A name in ``module`` that could be asked, as the end of a sentence."""
+    for name, thing in vars(module).items():
+        own = getattr(thing, "__module__", "") == module.__name__
+        asked = inspect.isfunction(thing) or (
+            isinstance(thing, type) and is_module_class(thing)
+        )
+        if own and asked:
+            return words.NAME_ONE.format(file=place.head, name=name)
+    return ""
 
 
 def _absent(
@@ -326,60 +370,3 @@ def _absent(
         hint = words.THERE_ARE.format(names=", ".join(sorted(public)[:8]))
     where = f"{place.head}::{walked}" if walked else place.head
     return words.NO_NAME.format(name=part, where=where, hint=hint)
-
-
-def is_function(thing: Any) -> bool:
-    """Whether ``thing`` is a subclass of ``torch.autograd.Function``."""
-    return isinstance(thing, type) and _is_a(thing, "torch.autograd.function")
-
-
-def has_backward(thing: type) -> bool:
-    """Whether a Function class has a backward of its own, and is no mere base."""
-    for name in ("backward", "vjp"):
-        method = getattr(thing, name, None)
-        if method is not None and not method.__module__.startswith("torch.autograd"):
-            return True
-    return False
-
-
-def pairs(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """Functions of the module that have a backward beside them, with that backward.
-
-    By name: forward and backward, X_forward and X_backward, X and X_vjp.
-    """
-    own = {
-        name: value
-        for name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__
-    }
-    for name, forward in own.items():
-        stems = [(name, f"{name}_backward"), (name, f"{name}_vjp")]
-        if name.endswith("forward"):
-            stems.append((name, name.removesuffix("forward") + "backward"))
-        if name.endswith("fwd"):
-            stems.append((name, name.removesuffix("fwd") + "bwd"))
-        partner = next((own[other] for _, other in stems if other in own), None)
-        if partner is not None and partner is not forward:
-            yield name, partner
-
-
-def _is_a(thing: type, home: str) -> bool:
-    """Whether a class derives from a framework's base, told by where that is defined."""
-    return any(base.__module__ == home for base in thing.__mro__[1:])
-
-
-def _is_operator_of(thing: Any, module: ModuleType) -> bool:
-    body = getattr(thing, "_init_fn", None)
-    return (
-        type(thing).__name__ == "CustomOpDef"
-        and getattr(thing, "_backward_fn", None) is not None
-        and getattr(body, "__module__", "") == module.__name__
-    )
-
-
-def _line(thing: Any) -> int:
-    shown = getattr(thing, "_init_fn", thing)
-    try:
-        return inspect.getsourcelines(shown)[1]
-    except (OSError, TypeError):
-        return 0

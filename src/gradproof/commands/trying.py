@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from gradproof.commands import words
-from gradproof.commands.inputs import example, listed, with_dtype
+from gradproof.commands.inputs import listed, with_dtype
 from gradproof.errors import GradproofError, UsageError, UserCodeError
 from gradproof.samples import (
     Described,
@@ -32,7 +32,8 @@ Inputs: TypeAlias = tuple[Described, ...]
 
 _RUNS = 6  # guesses that are proved before the search is given up
 _ENOUGH = 3  # shapes that a backward must refuse to be at fault itself
-_NARROW = 12  # guesses that are tried again in float32, for what runs only there
+_NARROW = 12  # guesses that are tried again in other dtypes, for what runs only there
+_OTHERS = ("float32", "bfloat16", "float16")
 _OWN_FAULT = frozenset(
     {"NameError", "AttributeError", "UnboundLocalError", "ImportError",
      "ModuleNotFoundError", "NotImplementedError"}
@@ -117,15 +118,17 @@ def attempt(asking: Asking) -> Tried:
 
 
 def _candidates(asking: Asking, search: _Search) -> Iterator[Inputs]:
-    """The guesses; where none of them runs, the first again in float32."""
+    """The guesses; where none of them runs, the first again in narrower dtypes."""
     found = guess(asking.signature, source=asking.source)
     first: list[Inputs] = []
     for described in found:
         first += [described] if len(first) < _NARROW else []
         yield with_dtype(described, asking.dtype)
-    if not asking.dtype and not search.misfits and search.empty is None:
+    for dtype in () if asking.dtype else _OTHERS:
         for described in first:
-            yield with_dtype(described, "float32")
+            if search.misfits or search.empty is not None:
+                return
+            yield with_dtype(described, dtype)
 
 
 def _try(asking: Asking, search: _Search, described: Inputs) -> Tried | None:
@@ -223,15 +226,19 @@ def _refusal(asking: Asking, search: _Search) -> GradproofError:
     same = len(set(search.errors)) == 1
     if first is not None and same and not isinstance(first, UserCodeError):
         return first  # it is not the inputs that are at fault
-    write = quoted(example(asking.signature, asking.source))
+    blank = words.blank(
+        p.name
+        for p in asking.signature.parameters.values()
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    )
     strange = unfamiliar(asking.signature, source=asking.source)
     if first is None or strange:
         what = listed(strange) or "its arguments"
         return UsageError(
-            words.CANNOT_FILL.format(name=asking.name, what=what, example=write)
+            words.CANNOT_FILL.format(name=asking.name, what=what, blank=blank)
         )
     said = str(first).strip().split("\n")[0]
     count = len(search.errors)
     return UsageError(
-        words.NO_GUESS.format(name=asking.name, count=count, said=said, example=write)
+        words.NO_GUESS.format(name=asking.name, count=count, said=said, blank=blank)
     )

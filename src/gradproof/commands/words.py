@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 EXTRAS = {"torch": {"framework": "PyTorch", "extra": "torch"}}
 
 NO_FILE = "there is no file {file}{hint}"
@@ -9,15 +12,14 @@ IS_FOLDER = "{file} is a folder; name a Python file in it"
 NOT_PYTHON = "{file} is not a Python file (its name does not end in .py)"
 NO_MODULE = "there is no module {module} here"
 EXITED = "{file} ended the program when it was imported (exit code {code})"
+LEFT_OUT = "({count} more lines that your code printed are left out)"
 NEEDS_EXTRA = (
     "{file} needs {framework}, which is not installed here; "
     "install it with: pip install 'gradproof[{extra}]'"
 )
 IMPORT_FAILED = "{file} could not be imported: {kind}: {said}"
-NO_FUNCTION = (
-    "{file} defines no autograd.Function with a backward; "
-    "name a function or a module in it, e.g. {file}::NAME"
-)
+NO_FUNCTION = "{file} defines no autograd.Function with a backward{hint}"
+NAME_ONE = "; name what is to be checked, e.g. {file}::{name}"
 NO_NAME = "there is no {name} in {where}{hint}"
 THERE_ARE = "; there are {names}"
 CALLED_BY_HAND = (
@@ -27,14 +29,16 @@ NO_BACKWARD = "{name} has no backward of its own, so there is no gradient to che
 ALL_FIXED = (
     "every floating-point input of {name} is fixed, so there is no gradient to check"
 )
-NO_BACKWARD = "{name} has no backward of its own, so there is no gradient to check"
-ALL_FIXED = (
-    "every floating-point input of {name} is fixed, so there is no gradient to check"
-)
 NEEDS_INSTANCE = (
     "{name} is a module class that cannot be made without arguments ({said}); "
     "name an instance of it in the file"
 )
+NOT_MADE = "{name} could not be made: {kind}: {said}"
+PLAIN_CLASS = (
+    "{name} is a class, and neither an autograd.Function nor a torch.nn.Module; "
+    "name a function, or an instance of it in the file"
+)
+NOT_CALLED = "{name} is of type {kind}, which cannot be called; name a function"
 
 BAD_TABLE = (
     "GRADPROOF in {file} is not a table of texts such as "
@@ -51,18 +55,23 @@ ONE_DESCRIPTION = (
 NO_ARGUMENT = "{name} has no argument {got}{hint}; it takes {takes}"
 TOO_MANY = "{count} inputs are described and {name} takes {takes}"
 MISSING = "nothing describes {missing} of {name}, which takes {takes}; write e.g. -i {example}"
+MISSING_BLANK = (
+    "nothing describes {missing} of {name}, which takes {takes}; add {blank} to what -i "
+    "says (gradproof check --help shows how)"
+)
 NO_SIZE = "no input has a size {symbol}{hint}; {sizes}"
 SIZES = "the sizes are {names}"
 NO_SIZES = "the inputs have no sizes that could be set"
 
 CANNOT_FILL = (
     "no inputs were given for {name}, and {what} could not be filled by a guess; "
-    "write them, e.g. -i {example}"
+    "write them with -i '{blank}' (gradproof check --help shows how)"
 )
 NO_GUESS = (
     "no inputs were given for {name}, and none of {count} guesses fits ({said}); "
-    "write them, e.g. -i {example}"
+    "write them with -i '{blank}' (gradproof check --help shows how)"
 )
+UNSHOWN = "the inputs were guessed, and do not show: {what}"
 GUESS_UNSURE = (
     "UNDECIDED {name}: the inputs were guessed, and for some of the guesses backward "
     "{trouble}\n"
@@ -83,17 +92,32 @@ SUMMARY = "{PASS} PASS, {FAIL} FAIL, {UNDECIDED} UNDECIDED"
 NOT_RUN = ", {count} could not be run"
 NEXT = "next: {command}"
 
+# How the command line asks what a PASS names as not asked.
+OTHER_SHAPES = "other shapes"
+ASKED_WITH = {"second order": "--orders 2", "compile": "--compile"}
+
 BAD_SIZE = "'{text}' is not a size; write NAME=NUMBER such as B=2"
 BAD_SEED = "'{text}' is not a seed; write a whole number from 0 on"
 BAD_DTYPE = "unknown dtype '{text}'{hint}; write f64, f32, f16 or bf16"
 BAD_ORDERS = "'{text}' is not a number of orders; write 1 or 2"
-BAD_SLUG = "there is no finding called {slug}; did you mean {near}? (gradproof explain lists them)"
+BAD_SLUG = "there is no finding called {slug}{hint} (gradproof explain lists them)"
 BOTH_INPUTS = "-i and --replay both say what the inputs are; keep one"
 CANNOT_WRITE = "{path} cannot be written: {said}"
 INTERRUPTED = "interrupted"
 OUR_FAULT = (
     "this is a fault of gradproof, not of your code; please report the lines above"
 )
+
+
+def no_slug(slug: str, known: Iterable[str]) -> str:
+    """The sentence for a slug that there is not, with one that looks like it."""
+    near = get_close_matches(slug.lower().replace("_", "-"), list(known), n=1)
+    return BAD_SLUG.format(slug=slug, hint=meant("".join(near)))
+
+
+def blank(names: Iterable[str]) -> str:
+    """A form to fill in: ``x: ...; y: ...``."""
+    return "; ".join(f"{name}: ..." for name in names)
 
 
 def meant(near: str) -> str:

@@ -6,6 +6,7 @@ from gradproof.samples.described import Described as Described
 from gradproof.samples.described import nearest as nearest
 from gradproof.samples.drawing import Drawn as Drawn
 from gradproof.samples.drawing import draw as draw
+from gradproof.samples.extents import Extent as Extent
 from gradproof.samples.extents import fill as fill
 from gradproof.samples.extents import neighbours as neighbours
 from gradproof.samples.grammar import parse as parse
