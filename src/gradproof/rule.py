@@ -8,8 +8,8 @@ leaf's precision (the caller has snapped x, so nothing is lost) and back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,19 @@ class Way:
 
 
 PLAIN = Way("plain", "", "")
+UNITS = 64.0  # of a way's ``unit`` that its answer may be off, relative to its leaf
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """What was settled of ways that were asked in one go, by their names.
+
+    ``agreed`` gave the plain answer and disturbed nothing; ``replies`` are of ways that
+    fail. Whatever is not named here is to be asked by itself.
+    """
+
+    agreed: frozenset[str] = frozenset()
+    replies: Mapping[str, Reply] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,13 +195,21 @@ class BulkRule(Bulk):
     def at(self, point: list[Any]) -> BulkRule:
         """The same rule at another point."""
 
+    def widened(self) -> BulkRule | None:
+        """The same rule in float64, at the same point; None where it does not run."""
+        return None
+
     @abstractmethod
     def watched(self, ybars: Sequence[Any]) -> Watched:
         """The vjp at the point with form and effects; its graph is kept."""
 
     @abstractmethod
+    def record(self) -> list[Any] | None:
+        """f at the point, its graph being kept."""
+
+    @abstractmethod
     def pull(self, ybars: Sequence[Any]) -> list[Any] | None:
-        """The vjp from the graph that ``watched`` recorded."""
+        """The vjp from the graph that ``watched`` or ``record`` kept."""
 
     @abstractmethod
     def forget(self) -> bool:
@@ -237,6 +258,23 @@ class Rule(ABC):
         Merged into a covering array where they combine: a merged way has ``parts``.
         """
         return ()
+
+    def together(
+        self,
+        xs: Sequence[Any],
+        ybars: Sequence[Any],
+        xbars: Sequence[Any],
+        shares: Sequence[float],
+    ) -> Together:
+        """Many of ``ways`` asked in one go, with few calls.
+
+        Args:
+            xs: the point, an array of its view shape for each leaf.
+            ybars: the cotangents, one for each output.
+            xbars: the plain answer to them.
+            shares: what an answer may be off, relative to the largest of its leaf.
+        """
+        return Together()
 
     def compiled(self, backend: str) -> tuple[Way, ...]:
         """The question asked through the framework's compiler; () where it has none.

@@ -111,6 +111,26 @@ class TorchBulk(TorchValues, BulkRule):
         other.point, other._graph, other._outs = point, None, []
         return other
 
+    def widened(self) -> TorchBulk | None:
+        """The same rule in float64; None where it does not run."""
+        wide = self.rule.in_precision("float64")
+        if wide is None:
+            return None
+        other = TorchBulk(wide)
+        other.point = [x.to(torch.float64) for x in self.point]
+        return other
+
+    def record(self) -> list[Any] | None:
+        """f at the point, its graph being kept."""
+        try:
+            with self.program.state, torch.enable_grad():
+                leaves = [t.clone().requires_grad_() for t in self._leaves(self.point)]
+                outs = self.program(leaves)
+        except Exception:
+            return None
+        self._graph = (outs, leaves)
+        return [_real(t) for t in outs]
+
     def watched(self, ybars: Sequence[Any]) -> Watched:
         """The vjp at the point, with its form and every side effect."""
         seen = torch_inspect.watched(
@@ -127,7 +147,7 @@ class TorchBulk(TorchValues, BulkRule):
         return Watched(outs, self._packed(seen.grads), seen.form, seen.effects)
 
     def pull(self, ybars: Sequence[Any]) -> list[Any] | None:
-        """The vjp of the graph that ``watched`` recorded; None where it failed."""
+        """The vjp of the graph that was kept; None where it failed."""
         if self._graph is None:
             return None
         outs, leaves = self._graph

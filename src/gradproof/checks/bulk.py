@@ -16,7 +16,7 @@ from gradproof.checks import summing
 from gradproof.checks.halves import lanes
 from gradproof.checks.lanes import Lanes
 from gradproof.checks.linearity import LARGE
-from gradproof.checks.rounding import SAME
+from gradproof.checks.rounding import HALF, SAME, nearness
 from gradproof.checks.slabs import slabs
 from gradproof.checks.summing import Along, Odd, Probes, Worth
 from gradproof.numdiff import pooled
@@ -27,6 +27,7 @@ from gradproof.verdict import Effect, Form, Limit
 TINY = 2.0**-120
 ALONE = 4  # leaves that are moved alone, the largest; the others together
 SAMPLE = 1 << 14  # entries of which a typical size is taken
+SHARP = 1e-2  # a larger uniform error must have been visible
 ODD = 1e-3  # of the entries may have no sharp derivative, at kinks
 LOOSE = {"float64": 1e-3, "float32": 2e-2, "float16": 0.25, "bfloat16": 0.5}
 
@@ -107,6 +108,7 @@ class _Question:
         self.domain, self.codomain = rule.domain, rule.codomain
         self.evaluations = self.vjps = 0
         self.worth = Worth()
+        self.narrow: list[Limit] = []
         wide = any(a.precision == "float64" for a in (*rule.domain, *rule.codomain))
         self.work = "float64" if wide else "float32"
 
@@ -126,11 +128,14 @@ class _Question:
         usual = [self._usual(k, g) for k, g in enumerate(spread)]
         if self.rule.forget():
             raise Odd
-        self._choose()
         probes = Probes(
             self.rule, (self.ybar, self.other), (self.xbar, self.second), spread,
             [a for a, _ in usual], [b for _, b in usual], self.tops, self.work,
         )  # fmt: skip
+        wide = self._widened(probes) if self.domain.unit > HALF else None
+        if wide is None:
+            self._choose()
+        probes = wide or probes
         for group in self._groups():
             self._along(group, probes)
         again = self._value(self.rule, [x + 0.0 for x in self.rule.point])
@@ -138,7 +143,7 @@ class _Question:
             raise Odd
         return Agreed(
             seen.form, seen.effects, self.start, self.ybar, self.xbar, spread,
-            self._limits(), self.worth, self.method,
+            self._limits() + tuple(self.narrow), self.worth, self.method,
             self.evaluations + 1, self.vjps + 1,
         )  # fmt: skip
 
@@ -221,26 +226,73 @@ class _Question:
         count = max(1, count)
         return (total / count) ** 0.5, (relative / count) ** 0.5
 
+    def _widened(self, native: Probes) -> Probes | None:
+        """The answers of the same rule in float64, which the native ones are near to.
+
+        In half precision a rule is its own reference: what is proved of it in float64
+        holds of it to its rounding. None where it is another function there.
+        """
+        wide = self.rule.widened()
+        value = None if wide is None else wide.record()
+        if wide is None or value is None or not self._alike(value):
+            return None
+        ybars = [[self.cast(y, "float64") for y in ys] for ys in native.ybars]
+        xbars = [wide.pull(ys) for ys in ybars]
+        wide.forget()
+        if xbars[0] is None or xbars[1] is None:
+            return None
+        self._finite(xbars[0])
+        self._finite(xbars[1])
+        tops = [float(abs(g).max()) for g in xbars[0]]
+        self._differenced(wide, value)
+        for k, leaf in enumerate(self.domain):
+            limit = self._rounded(native, k, xbars[0][k], tops[k])
+            self.narrow.append(Limit(f"in {leaf.precision}", limit))
+        self.narrow = [max(self.narrow, key=lambda a: a.value)]
+        return Probes(
+            wide, (ybars[0], ybars[1]), (xbars[0], xbars[1]),
+            [g * 2.0**-50 for g in xbars[0]], [top * 2.0**-50 for top in tops],
+            [2.0**-50] * len(tops), tops, "float64",
+        )  # fmt: skip
+
+    def _rounded(self, native: Probes, k: int, exact: Any, top: float) -> float:
+        """The least relative error that the rounding of native answers leaves room for."""
+        least = np.inf
+        for at in slabs(self.domain.leaves[k].view_shape):
+            size = abs(self.cast(exact[at], self.work))
+            room = native.own(k, at, size, alone=False)
+            gap = self.cast(native.xbars[0][k][at], self.work) - exact[at]
+            if not bool((abs(gap) <= room).all()):
+                raise Odd
+            seen = self.xp.where(size >= 1e-3 * top, (room + abs(gap)) / size, np.inf)
+            least = min(least, float(seen.min()))
+        return least
+
     # The forward.
 
     def _choose(self) -> None:
         """What is differenced: the forward in float64 where it is the same function."""
-        self.source: Bulk = self.rule
-        self.base, self.method = self.start, "central difference"
+        self._differenced(self.rule, self.start)
         exact = self.rule.exact()
         value = None if exact is None else exact.value([x + 0.0 for x in exact.point])
         if exact is not None and value is not None and self._alike(value):
-            self.source, self.base = exact, value
-            self.method = "central difference in float64"
+            self._differenced(exact, value)
+
+    def _differenced(self, source: Bulk, base: list[Any]) -> None:
+        self.source, self.base, self.method = source, base, "central difference"
+        if source is not self.rule:
+            self.method += " in float64"
         self.step = pooled.Step(max(self.source.domain.unit, self.source.codomain.unit))
         self.loose = max(LOOSE[leaf.precision] for leaf in self.source.domain)
         self.sizes = [float(abs(b).max()) for b in self.base]
 
     def _alike(self, exact: list[Any]) -> bool:
         """Whether the native values are these, rounded."""
-        room = min(1e3 * max(self.domain.unit, self.codomain.unit), 0.06)
+        coarse = max(self.domain.unit, self.codomain.unit)
         for leaf, a, b in zip(self.codomain, self.start, exact, strict=True):
-            least = 1e-2 * float(abs(b).max())
+            some = _sample(b)
+            usual = float((some * some).mean()) ** 0.5
+            room, least = nearness(coarse, float(abs(b).max()), usual)
             for at in slabs(leaf.view_shape):
                 wide = self.cast(b[at], self.work)
                 gap = abs(self.cast(a[at], self.work) - wide)
@@ -336,7 +388,7 @@ class _Question:
             raise Odd
         found = [("uniform", min(w.uniform, default=np.inf))]
         found += [(name, max(a)) for name, a in (("one row", w.row), ("one entry", w.entry)) if a]  # fmt: skip
-        if not all(np.isfinite(value) for _, value in found):
+        if not (found[0][1] <= SHARP and all(np.isfinite(a) for _, a in found)):
             raise Odd
         return tuple(Limit(name, value) for name, value in found)
 

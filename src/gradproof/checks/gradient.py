@@ -16,6 +16,12 @@ from gradproof.verdict import Block, Code, Direction, Estimate, Limit, Located, 
 
 # Above this many suspicious columns a sample is confirmed and stands for the rest.
 CONFIRMED_COLUMNS = 48
+THOROUGH = 64  # calls that a thorough measurement of one column takes, about
+FEWEST = 2  # columns that are confirmed however slow the forward is
+SHORT = (
+    "measuring a column of the Jacobian thoroughly takes about {each:.2g} s, so {most} of "
+    "the {count} suspicious ones were; a larger budget= allows more"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,17 +102,26 @@ def off(direction: Direction) -> bool:
 
 
 def whole(
-    rule: Rule, oracle: Differences, x: Vector, ybar: Vector, rng: np.random.Generator
+    rule: Rule,
+    oracle: Differences,
+    x: Vector,
+    ybar: Vector,
+    rng: np.random.Generator,
+    pace: tuple[float, float] = (0.0, np.inf),
 ) -> Compared:
     """Every entry of the Jacobian: implied by the rule against measured, and one vjp.
 
     Columns whose quick estimate disagrees, or has no answer, are measured again with
-    fresh steps before anything is called wrong.
+    fresh steps before anything is called wrong. ``pace`` is the seconds that a call
+    takes, and those that all of this may take: how many columns is planned from it.
     """
     n, m = rule.primal.domain.size, rule.primal.codomain.size
     implied, own = implied_rows(rule, x, np.arange(m), rng)
     block = measured(oracle, np.arange(m), np.arange(n), implied, own, "quick")
-    block = outside(oracle, endless(confirmed(oracle, block)))
+    each = THOROUGH * pace[0]
+    most = int(min(CONFIRMED_COLUMNS, max(FEWEST, pace[1] / max(each, 1e-9))))
+    block, left = confirmed(oracle, block, most)
+    block = outside(oracle, endless(block))
     block = coarse.unheard(block, oracle.value, rule.primal.codomain)
     got = rule.vjp(x, ybar).value
     if got is None:
@@ -119,6 +134,7 @@ def whole(
         vjps=3 * m + 5,
         evaluations=oracle.evaluations,
         method=block.method,
+        short=(SHORT.format(each=each, most=most, count=most + left),) if left else (),
     )
 
 
@@ -201,25 +217,51 @@ def some_columns(block: Block, cols: np.ndarray) -> Block:
     )
 
 
-def confirmed(oracle: Differences, block: Block) -> Block:
-    """``block`` with its suspicious columns measured again, thoroughly."""
-    suspicious = (block.wrong | (block.code != Code.OK)).any(axis=0)
+def confirmed(
+    oracle: Differences, block: Block, most: int = CONFIRMED_COLUMNS
+) -> tuple[Block, int]:
+    """``block`` with its suspicious columns measured again, thoroughly.
+
+    Of many, the ``most`` worst; where one of these is wrong it stands for the rest. Where
+    none is, and there is time (``most`` is not below ``CONFIRMED_COLUMNS``), the next are
+    measured; where there is none, the rest have no answer. Also returned: how many
+    there was no time for.
+    """
+    bad, lost = block.wrong, block.code != Code.OK
+    suspicious = (bad | lost).any(axis=0)
     loose = _loose(block).any(axis=0) & ~suspicious
-    order = np.concatenate([np.flatnonzero(suspicious), np.flatnonzero(loose)])
-    if not len(order):
-        return block
-    if len(order) > CONFIRMED_COLUMNS:
-        with np.errstate(invalid="ignore"):
-            size = np.abs(block.implied - block.value)
-        size = np.where(np.isfinite(size), size, np.inf).max(axis=0)[order]
-        order = order[np.argsort(-size, kind="stable")[:CONFIRMED_COLUMNS]]
-    c = oracle.columns(block.cols[order], "thorough")
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(block.implied - block.value)
+    gap = np.where(np.isfinite(gap), gap, np.inf).max(axis=0, initial=0.0)
+    first = np.flatnonzero(suspicious)
+    if len(first) + loose.sum() > most:
+        first = first[np.argsort(-gap[first], kind="stable")]
+    order = np.concatenate([first, np.flatnonzero(loose)])
+    done = 0
+    while done < len(order):
+        some = order[done : done + most]
+        block = _again(oracle, block, some)
+        done += len(some)
+        rest = order[done:]
+        if block.wrong[:, order[:done]].any() or not bad[:, rest].any():
+            break
+        if most < CONFIRMED_COLUMNS:
+            code = block.code.copy()
+            code[:, rest] = np.where(bad[:, rest], Code.UNMEASURED, code[:, rest])
+            block = replace(block, code=code)
+            break
+    return block, int(suspicious[order[done:]].sum()) if most < CONFIRMED_COLUMNS else 0
+
+
+def _again(oracle: Differences, block: Block, cols: np.ndarray) -> Block:
+    """``block`` with the columns at ``cols`` measured thoroughly."""
+    c = oracle.columns(block.cols[cols], "thorough")
     new = {
         name: getattr(block, name).copy()
         for name in ("value", "bar", "bound", "code", "left", "right")
     }
     for name, array in new.items():
-        array[:, order] = getattr(c, name)[block.rows]
+        array[:, cols] = getattr(c, name)[block.rows]
     return replace(block, **new, evaluations=block.evaluations + c.evaluations)
 
 

@@ -93,6 +93,25 @@ def leaf_scale(space: Space, v: Vector) -> Vector:
     return out
 
 
+def nearness(unit: float, top: float, usual: float) -> tuple[float, float]:
+    """How near the values of one function in two precisions must be.
+
+    A share of the value, or of the second number where the value is smaller.
+
+    Args:
+        unit: the unit roundoff of the coarser one.
+        top: the largest value.
+        usual: the r.m.s. of the values.
+    """
+    # In half precision a thousand roundings would let any other function through, such
+    # as one that draws other numbers; and values near 0 are differences of usual ones.
+    half = unit > HALF
+    return min(1e3 * unit, 0.06), max(1e-2 * top, 0.5 * usual if half else 0.0)
+
+
+HALF = 2.0**-12  # a coarser unit roundoff is that of half precision
+
+
 # What two correctly computed answers to the same question may differ by, relative to the
 # largest entry of the leaf: rounding of other kernels, reductions in another order, and
 # iterative solves inside a backward. Mistakes of state or layout are far larger.

@@ -17,6 +17,7 @@ from gradproof.space import Matrix, Space, Vector
 from gradproof.verdict import Block
 
 POINTS = 192
+FEWEST = 24  # points of a walk that is worth taking
 CLOSE = 25  # points of a closer look, ZOOMS times
 ZOOMS = 3
 # Of each coordinate's scale, to either side: near, where small jumps stand out, and far,
@@ -25,7 +26,6 @@ REACHES = (0.25, 0.75, 2.0)
 ORDER = 4  # of the differences in which a jump stands out from a smooth function
 PEAK = 3.0  # a unit jump shows in them as 1, −3, 3, −1
 OUTSTANDING = 12.0
-SECONDS = 4.0  # that all walks together may take
 SMALL = 1e-3  # a larger jump, relative to the value, is none of a solver's
 PLACES = 4  # looked at closely, at most
 # Iterations that stop within a tolerance of the solution have derivatives that are
@@ -40,7 +40,9 @@ ROOT = 4.0
 LAST_DIGITS = 2.0**-22
 
 
-def stopping(primal: Primal, scales: Vector, rng: np.random.Generator) -> Vector:
+def stopping(
+    primal: Primal, scales: Vector, rng: np.random.Generator, seconds: float = np.inf
+) -> Vector | None:
     """Size of the jumps of each output along random lines; 0 where it has none.
 
     Args:
@@ -48,20 +50,36 @@ def stopping(primal: Primal, scales: Vector, rng: np.random.Generator) -> Vector
             its point, and more closely at the places that stand out.
         scales: the scale of each coordinate.
         rng: draws the lines.
+        seconds: that all lines together may take. How many points that allows is
+            planned from calls in the middle and at both ends of each: far out a solver
+            may hardly converge.
 
     Returns:
         The largest jump of each output, in the output's own units; shape (m,). A kink
-        is none: what it adds shrinks with the interval.
+        is none: what it adds shrinks with the interval. None where no line could be
+        walked in that time.
     """
-    out = np.zeros(primal.codomain.size)
-    end = time.perf_counter() + SECONDS
+    found = []
     for reach in REACHES:
-        u = scales * primal.domain.draw(rng)
-        try:
-            out = np.maximum(out, _walk(primal, u, reach, end))
-        except _TooLong:
-            break
-    return out
+        line = _Line(primal, scales * primal.domain.draw(rng), reach)
+        each = max(_seconds(line, t) for t in (0.0, reach, -reach))
+        calls = seconds / len(REACHES) / each
+        points = min(POINTS, int(min(0.4 * calls, POINTS)))
+        if points >= FEWEST:
+            closer = CLOSE * ZOOMS
+            places = int(np.clip(0.6 * calls / closer, 1, PLACES))
+            found.append(_walk(line, points, places))
+    return np.max(found, axis=0) if found else None
+
+
+def _seconds(line: _Line, t: float) -> float:
+    """What a call takes there; the better of two, since the machine may be busy."""
+    taken = []
+    for _ in range(2):
+        clock = time.perf_counter()
+        line(t)
+        taken.append(time.perf_counter() - clock)
+    return max(min(taken), 1e-9)
 
 
 def excused(jumps: Vector, value: Vector, scales: Vector) -> Matrix:
@@ -90,28 +108,30 @@ def last_digits(block: Block, domain: Space, codomain: Space) -> Matrix:
     return room
 
 
-class _TooLong(Exception):
-    """The walk has taken what it may: far out a solver may never converge."""
+class _Line:
+    """f along x + t u, |t| ≤ reach."""
+
+    def __init__(self, primal: Primal, u: Vector, reach: float) -> None:
+        self.primal, self.u, self.reach = primal, u, reach
+
+    def __call__(self, t: float) -> Vector:
+        """The value at t; NaN where the user's code failed."""
+        domain = self.primal.domain
+        x = np.clip(self.primal.point + t * self.u, domain.lows(), domain.highs())
+        value = self.primal.value(domain.snap(x)).value
+        return np.full(self.primal.codomain.size, np.nan) if value is None else value
 
 
-def _walk(primal: Primal, u: Vector, reach: float, end: float) -> Vector:
-    """The jumps along x + t u, |t| ≤ reach; until ``end`` on the clock."""
-
-    def ask(t: float) -> Vector:
-        if time.perf_counter() > end:
-            raise _TooLong
-        x = np.clip(primal.point + t * u, primal.domain.lows(), primal.domain.highs())
-        value = primal.value(primal.domain.snap(x)).value
-        return np.full(primal.codomain.size, np.nan) if value is None else value
-
-    out = np.zeros(primal.codomain.size)
-    ts = np.linspace(-reach, reach, POINTS)
-    table = np.array([ask(t) for t in ts])
+def _walk(line: _Line, points: int, most: int) -> Vector:
+    """The jumps along a line, the ``most`` plainest of them looked at closely."""
+    out = np.zeros(line.primal.codomain.size)
+    ts = np.linspace(-line.reach, line.reach, points)
+    table = np.array([line(t) for t in ts])
     if not np.isfinite(table).all():
         return out
-    rounding = 64 * primal.codomain.units() * np.abs(table).max(axis=0)
-    for i in _places(table, rounding):
-        out = np.maximum(out, _jump(ask, ts[i], ts[i + ORDER], rounding))
+    rounding = 64 * line.primal.codomain.units() * np.abs(table).max(axis=0)
+    for i in _places(table, rounding, most):
+        out = np.maximum(out, _jump(line, ts[i], ts[i + ORDER], rounding))
     return out
 
 
@@ -119,14 +139,14 @@ def _differences(table: np.ndarray) -> np.ndarray:
     return np.abs(np.diff(table, ORDER, axis=0))
 
 
-def _places(table: np.ndarray, rounding: Vector) -> list[int]:
+def _places(table: np.ndarray, rounding: Vector, most: int) -> list[int]:
     """Where some output does what its neighbourhood does not; the plainest first."""
     high = _differences(table)
     usual = np.maximum(np.median(high, axis=0), rounding)
     ratio = (high / np.where(usual > 0, usual, np.inf)).max(axis=1)
     places: list[int] = []
     for i in np.argsort(-ratio):
-        if ratio[i] < OUTSTANDING or len(places) == PLACES:
+        if ratio[i] < OUTSTANDING or len(places) == most:
             break
         if all(abs(i - p) > ORDER for p in places):
             places.append(int(i))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from gradproof.checks.rounding import SAFETY, leaf_scale, same_answer_slack
-from gradproof.rule import PLAIN, Reply, Rule, Way
+from gradproof.checks.rounding import SAFETY, SAME, leaf_scale, same_answer_slack
+from gradproof.rule import PLAIN, UNITS, Reply, Rule, Together, Way
 from gradproof.space import Vector
 from gradproof.verdict import Asked, Estimate, Probe, Severity
+
+Arrays = Sequence[Any]  # one for each leaf
 
 
 def asked(
@@ -19,16 +23,28 @@ def asked(
     ybar: Vector,
     own: Vector,
     ways: tuple[Way, ...] | None = None,
+    settled: Together | None = None,
+    got: Vector | None = None,
 ) -> tuple[Asked, ...]:
     """Every one of ``ways`` of asking, else all that the rule has by itself.
 
-    A merged one is split only where it disagrees.
+    A merged one is split only where it disagrees. What is ``settled`` is not asked again,
+    nor the plain question, whose answer is ``got``.
     """
     known: dict[bytes, Reply] = {}
+    if got is not None:
+        known[x.tobytes() + ybar.tobytes()] = Reply(got)
     out: list[Asked] = []
+    settled = settled or Together()
     for way in rule.ways() if ways is None else ways:
-        first = _ask(rule, way, x, ybar, own, known)
         parts = getattr(way, "parts", ())
+        if settled.agreed.issuperset(part.name for part in parts or (way,)):
+            out += [_agreed(part) for part in parts or (way,)]
+            continue
+        if way.name in settled.replies:
+            out.append(_failed(way, settled.replies[way.name]))
+            continue
+        first = _ask(rule, way, x, ybar, own, known)
         if not parts:
             out.append(first)
         elif first.agreed:
@@ -40,6 +56,16 @@ def asked(
             # Only together they disagree: the merged way itself is the finding.
             out += split if not all(a.agreed for a in split) else [first]
     return tuple(out)
+
+
+def together(rule: Rule, xs: Arrays, ybars: Arrays, xbars: Arrays) -> Together:
+    """What many ways have in common, asked in one go on arrays of the view shapes.
+
+    ``xbars`` is the plain answer. Only what two answers to the same question always may
+    be off is allowed for: whatever is off by more is asked by itself.
+    """
+    shares = [SAME[leaf.precision] for leaf in rule.primal.domain]
+    return rule.together(xs, ybars, xbars, shares)
 
 
 def _agreed(way: Way) -> Asked:
@@ -54,6 +80,7 @@ def _ask(
     own: Vector,
     known: dict[bytes, Reply],
 ) -> Asked:
+    """One way held against the plain one."""
     at, cotangent = way.place(x, ybar)
     key = at.tobytes() + cotangent.tobytes()
     if key not in known:
@@ -63,19 +90,28 @@ def _ask(
         return _agreed(way)
     reply = rule.vjp(at, cotangent, way)
     if reply.failure is not None:
-        raises = bool(way.raised)
-        return Asked(
-            way.name,
-            way.factor,
-            way.raised or way.slug,
-            agreed=False,
-            failure=reply.failure,
-            severity=way.raised_severity if raises else Severity.ERROR,
-            effects=reply.effects,
-        )
-    got = reply.value
-    if got is None:  # the way does not apply to this rule
+        return _failed(way, reply)
+    if reply.value is None:  # the way does not apply to this rule
         return _agreed(way)
+    return _held(rule, way, plain, reply, own)
+
+
+def _failed(way: Way, reply: Reply) -> Asked:
+    return Asked(
+        way.name,
+        way.factor,
+        way.raised or way.slug,
+        agreed=False,
+        failure=reply.failure,
+        severity=way.raised_severity if way.raised else Severity.ERROR,
+        effects=reply.effects,
+    )
+
+
+def _held(rule: Rule, way: Way, plain: Vector, reply: Reply, own: Vector) -> Asked:
+    """What a way answered, held against the plain answer."""
+    got = reply.value
+    assert got is not None  # the caller has looked
     truth = way.fold(plain)
     # A fold may cancel; its rounding is that of what was summed.
     slack = same_answer_slack(rule.primal.domain, plain, own)
@@ -85,7 +121,7 @@ def _ask(
     if way.unit:
         for leaf in rule.primal.domain:
             top = np.abs(np.nan_to_num(truth[leaf.slice])).max(initial=0.0)
-            slack[leaf.slice] += 64 * way.unit * top
+            slack[leaf.slice] += UNITS * way.unit * top
     with np.errstate(invalid="ignore"):
         bad = ~(np.abs(got - truth) <= slack)
     bad &= ~(np.isnan(got) & np.isnan(truth)) & ~(got == truth)

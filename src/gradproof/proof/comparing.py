@@ -16,6 +16,7 @@ from gradproof.checks import (
     worth,
 )
 from gradproof.checks.gradient import Compared
+from gradproof.checks.rounding import nearness
 from gradproof.oracles import Charted, best, chart, settled
 from gradproof.patience import TooLong, allowance, patience
 from gradproof.proof.run import Run, seconds_of
@@ -24,6 +25,7 @@ from gradproof.space import Matrix, Vector
 from gradproof.verdict import (
     Code,
     Elsewhere,
+    Undecided,
     Verdict,
 )
 
@@ -31,11 +33,22 @@ SHORT = (
     "every entry of the Jacobian would take about {planned:.2g} s, and budget= allows "
     "{allowed:.2g} s; directions were compared, so the limits are coarser"
 )
+UNWALKED = (
+    "the gradient is {share:.1e} off, as that of a solver may be which stops early, and "
+    "the forward is too slow to look for where it stops"
+)
+WALK = "refine= with settings that make the forward more exact, or a larger budget="
+WALKING = 6.0  # times budget= that looking for where the forward stops may take
+CONFIRMING = 10.0  # times budget= that thorough measurements may take
 LARGE = 1 << 16  # inputs or outputs from which a call is not cheap
 
 
 WHOLE_ENTRIES = 1 << 18  # a Jacobian of more entries is not formed
 
+
+# How far away a function is asked whether it ever changes: a maximum with a constant, a
+# clamp, or a hinge may lie some way off.
+WIDER = (4.0, 4.0, 16.0, 16.0, 64.0, 64.0, 1.0, 256.0)
 
 # A mismatch smaller than this share of the Jacobian may be that of a truncated solver.
 SMALL_MISMATCH = 0.03
@@ -71,12 +84,11 @@ def truth_rule(rule: Rule) -> Rule | None:
     if a is None or b is None or a.shape != b.shape:
         return None
     coarse = max(rule.primal.domain.unit, rule.primal.codomain.unit)
-    top = np.abs(np.nan_to_num(b)).max(initial=0.0)
-    # In half precision a thousand roundings would let any other function through, such
-    # as one that draws other numbers.
-    room = min(1e3 * coarse, 0.06)
+    size = np.abs(np.nan_to_num(b, posinf=0.0, neginf=0.0))
+    usual = float(np.sqrt(np.mean(size**2))) if size.size else 0.0
+    room, least = nearness(coarse, float(size.max(initial=0.0)), usual)
     with np.errstate(invalid="ignore"):
-        near = np.abs(a - b) <= room * np.maximum(np.abs(b), 1e-2 * top)
+        near = np.abs(a - b) <= room * np.maximum(np.abs(b), least)
     return wide if (near | (np.isnan(a) & np.isnan(b)) | (a == b)).all() else None
 
 
@@ -112,7 +124,8 @@ def compare_plainly(run: Run, rule: Rule, x: Vector) -> Compared:
     back = seconds_of(lambda: rule.vjp(x, run.ybar))
     planned = 5 * n * once + 3 * m * back
     if n * m <= WHOLE_ENTRIES and (planned <= run.options.seconds or n + m <= 16):
-        return gradient.whole(rule, oracle, x, run.ybar, run.rng)
+        allowed = CONFIRMING * run.options.seconds
+        return gradient.whole(rule, oracle, x, run.ybar, run.rng, (once, allowed))
     ybars, allowed = [run.ybar, run.other], run.options.seconds
     found = sampled.sampled(rule, oracle, x, ybars, run.rng, allowed)
     if n * m <= WHOLE_ENTRIES:
@@ -147,31 +160,46 @@ def at_settings(
 
 def stopping_early(
     run: Run, rule: Rule, found: Compared
-) -> tuple[Compared, tuple[Elsewhere, ...]]:
+) -> tuple[Compared, tuple[Elsewhere, ...], tuple[Undecided, ...]]:
     """A small mismatch is weighed against the jumps of a forward that stops early."""
     b = found.block
     if b is None or not b.whole or not b.wrong.any():
-        return found, ()
+        return found, (), ()
     with np.errstate(invalid="ignore"):
         apart = np.where(b.wrong, np.abs(b.implied - b.value), 0.0)
     gap = float(np.nan_to_num(apart, nan=np.inf).max())
     size = float(np.nan_to_num(np.abs(b.value)).max())
-    if not gap <= SMALL_MISMATCH * size:
-        return found, ()
+    if not gap <= SMALL_MISMATCH * size or in_last_digits(run, found) is not None:
+        return found, (), ()
     scales = run.best(rule.primal, run.x).scales()
     at = chart(rule.primal.domain, run.x)
     primal = rule.primal if at is None else Charted(rule.primal, at)
     steps = scales if at is None else best(primal).scales()
-    jumps = stopping.stopping(primal, steps, run.rng)
+    allowed = WALKING * run.options.seconds
+    jumps = stopping.stopping(primal, steps, run.rng, allowed)
+    if jumps is None:
+        detail = UNWALKED.format(share=gap / size)
+        open_ = Undecided("inexact", "the whole gradient", detail, WALK)
+        room = 1.001 * apart
+        return excusing(found, room), (), (open_,)
     wider = excusing(found, stopping.excused(jumps, run.value, scales))
     if wider.wrong:
-        return found, ()
+        return found, (), ()
     note = (
         f"the forward jumps by up to {jumps.max():.1e} where it stops an iteration "
         f"later, and the gradient is {gap:.1e} from that of the iterations taken"
     )
     early = Elsewhere("as it stops early", "refine", Verdict.FAIL, note=note)
-    return wider, (early,)
+    return wider, (early,), ()
+
+
+def in_last_digits(run: Run, found: Compared) -> Compared | None:
+    """``found`` without a mismatch that lies in the last digits alone, if it does."""
+    if found.block is None or not found.block.whole or not found.wrong:
+        return None
+    room = stopping.last_digits(found.block, run.domain, run.codomain)
+    wider = excusing(found, room)
+    return None if wider.wrong else wider
 
 
 def excusing(found: Compared, share: Matrix) -> Compared:
@@ -231,11 +259,14 @@ def never_changes(run: Run, found: Compared) -> bool:
             return False
     elif any(d.expected != 0 or d.got != 0 for d in found.directions):
         return False
-    for _ in range(4):
-        step = run.rng.uniform(-4, 4, run.domain.size)
+    known = np.isfinite(run.value)
+    for size in WIDER:
+        step = size * run.rng.uniform(-1, 1, run.domain.size)
         x = np.clip(run.x + step, run.domain.lows(), run.domain.highs())
         x = settled(run.domain, run.x, x)
         value = run.rule.primal.value(run.domain.snap(x)).value
-        if value is not None and not np.array_equal(value, run.value, equal_nan=True):
-            return False
+        if value is not None:
+            both = known & np.isfinite(value)
+            if (value[both] != run.value[both]).any():
+                return False
     return True
