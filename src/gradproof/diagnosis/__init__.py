@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from gradproof.diagnosis.engine import Diagnosis, diagnose
+from gradproof.diagnosis.engine import Diagnosis, about_cotangent, diagnose
 from gradproof.diagnosis.pages import explain, nearest, slugs, summary
 
-__all__ = ["Diagnosis", "diagnose", "explain", "nearest", "slugs", "summary"]
+__all__ = [
+    "Diagnosis",
+    "about_cotangent",
+    "diagnose",
+    "explain",
+    "nearest",
+    "slugs",
+    "summary",
+]

@@ -190,6 +190,11 @@ class _Asking:
         return None
 
 
+def about_cotangent(slug: str) -> bool:
+    """Whether a mistake of that name is in how the cotangent is used."""
+    return any(one.slug == slug and COTANGENT in one.layers for one in cards())
+
+
 def _of_layer(layer: str) -> Iterable[Card]:
     return (one for one in cards() if layer in one.layers)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from gradproof.space import Vector
+from gradproof.space import Matrix, Vector
 
 # Entries that must bear a formula out, and the decimal digits that they must carry in
 # all: with fewer, some one of the ten thousand formulas fits anything.
@@ -21,6 +22,8 @@ DIGITS = 12.0
 KEPT = 24
 # The loosest relative error of an entry that still counts.
 SHARP = 0.02
+# Functions of one variable that are tried, the plainest first.
+MOST = 1500
 _CONSTANTS = ((1.0, ""), (2.0, "2 · "), (0.5, "1/2 · "), (-1.0, "-"), (3.0, "3 · "),
               (-2.0, "-2 · "), (4.0, "4 · "), (0.25, "1/4 · "), (-0.5, "-1/2 · "))  # fmt: skip
 
@@ -76,16 +79,29 @@ class Formula:
     cost: int
 
 
-def terms(variables: dict[str, Vector]) -> list[Formula]:
-    """Simple functions of one variable, finite in every entry, the plainest first."""
-    out: list[Formula] = []
-    with np.errstate(all="ignore"):
-        for name, v in variables.items():
-            for text, function, cost in _ATOMS:
-                values = np.asarray(function(v), float)
-                if np.isfinite(values).all() and np.any(values != values[0]):
-                    out.append(Formula(_tidy(text, name), values, cost))
-    return sorted(out, key=lambda f: f.cost)
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """Simple functions of one variable, the plainest first, in the entries kept."""
+
+    parts: tuple[tuple[str, int], ...]  # (variable, which function)
+    values: Matrix  # (function, entry)
+    cost: Vector
+
+    @classmethod
+    def of(cls, variables: dict[str, Vector]) -> _Terms:
+        """Those that are finite, not 0 and no constant: only they explain a ratio."""
+        names = list(variables)
+        stacked = np.array([variables[a] for a in names], float)
+        with np.errstate(all="ignore"):
+            values = np.stack([np.asarray(f(stacked), float) for _, f, _ in _ATOMS], 1)
+        live = np.isfinite(values).all(axis=2) & (values != 0).all(axis=2)
+        live &= (values != values[:, :, :1]).any(axis=2)
+        cost = np.array([c for _, _, c in _ATOMS])
+        v, a = np.nonzero(live)
+        order = np.argsort(cost[a], kind="stable")[:MOST]
+        v, a = v[order], a[order]
+        parts = tuple((names[i], int(k)) for i, k in zip(v, a, strict=True))
+        return cls(parts, values[v, a], cost[a])
 
 
 def _tidy(text: str, name: str) -> str:
@@ -103,20 +119,24 @@ def fit(
     where the entries carry too few digits to tell so many formulas apart.
     """
     keep = _sharpest(target, error)
-    if keep is None:
+    if keep is None or not variables:
         return None
-    few = {name: v[keep] for name, v in variables.items()}
+    terms = _Terms.of({name: v[keep] for name, v in variables.items()})
     aim, room = target[keep], error[keep]
-    names = _candidates(terms(few), aim, room, pairs=pairs)
-    if names is None:
+    found = _alone(terms, aim, room) or (_pair(terms, aim, room) if pairs else None)
+    if found is None:
         return None
-    everywhere = {f.text: f for f in _named(variables)}
-    text, constant, word, parts, cost = names
-    values = constant * np.prod([everywhere[a].values for a in parts], axis=0)
-    with np.errstate(invalid="ignore"):
+    chosen, constant, word = found
+    values, texts, cost = np.full(len(target), constant), [], 0
+    with np.errstate(all="ignore"):
+        for name, which in (terms.parts[k] for k in chosen):
+            text, function, price = _ATOMS[which]
+            values = values * np.asarray(function(variables[name]), float)
+            texts.append(_tidy(text, name))
+            cost += price
         if not np.all(np.abs(target - values) <= error):
             return None
-    return Formula(f"{word}{text}", values, cost)
+    return Formula(f"{word}{' · '.join(texts)}", values, cost)
 
 
 def _sharpest(target: Vector, error: Vector) -> np.ndarray | None:
@@ -136,50 +156,69 @@ def _sharpest(target: Vector, error: Vector) -> np.ndarray | None:
     return np.asarray(kept)
 
 
-def _named(variables: dict[str, Vector]) -> list[Formula]:
-    out: list[Formula] = []
-    with np.errstate(all="ignore"):
-        for name, v in variables.items():
-            for text, function, cost in _ATOMS:
-                values = np.asarray(function(v), float)
-                out.append(Formula(_tidy(text, name), values, cost))
+_Found: TypeAlias = tuple[tuple[int, ...], float, str]  # which terms, the constant
+
+
+def _alone(terms: _Terms, aim: Vector, room: Vector) -> _Found | None:
+    """The plainest single term that fits, with its constant."""
+    for k in np.flatnonzero(_proportional(terms.values, aim, room)):
+        found = _constant(terms.values[k], aim, room)
+        if found is not None:
+            return (int(k),), *found
+    return None
+
+
+def _pair(terms: _Terms, aim: Vector, room: Vector) -> _Found | None:
+    """The plainest product of two terms that fits.
+
+    Products are sums of logarithms: sorted by one entry, the few that fit there are
+    found by bisection, and only they are compared in the others.
+    """
+    if not len(terms.values):
+        return None
+    sharp = np.argsort(room / np.abs(aim), kind="stable")
+    pivot, at = int(sharp[0]), int(sharp[1])
+    logs = np.log(np.abs(terms.values))
+    logs -= logs[:, pivot : pivot + 1]
+    due = np.log(np.abs(aim))
+    due = due - due[pivot]
+    slack = 4.5 * room / np.abs(aim) + 1e-12
+    order = np.argsort(logs[:, at], kind="stable")
+    ranked = logs[order, at]
+    low = np.searchsorted(ranked, due[at] - logs[:, at] - slack[at], "left")
+    high = np.searchsorted(ranked, due[at] - logs[:, at] + slack[at], "right")
+    count = high - low
+    first = np.repeat(np.arange(len(logs)), count)
+    step = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    second = order[np.repeat(low, count) + step]
+    keep = second <= first
+    first, second = first[keep], second[keep]
+    for c in sharp[2:]:
+        near = np.abs(logs[first, c] + logs[second, c] - due[c]) <= slack[c]
+        first, second = first[near], second[near]
+    made = terms.values[first] * terms.values[second]
+    fits = np.flatnonzero(_proportional(made, aim, room))
+    rank = np.lexsort(
+        (second[fits], first[fits], (terms.cost[first] + terms.cost[second])[fits])
+    )
+    for k in fits[rank]:
+        found = _constant(made[k], aim, room)
+        if found is not None:
+            return (int(second[k]), int(first[k])), *found
+    return None
+
+
+def _proportional(values: Matrix, aim: Vector, room: Vector) -> np.ndarray:
+    """Rows that are a multiple of ``aim``, within its error."""
+    k = int(np.argmin(room / np.abs(aim)))
+    ratio = aim[k] / values[:, k]
+    out: np.ndarray = (np.abs(ratio[:, None] * values - aim) <= 4 * room).all(axis=1)
     return out
 
 
-def _candidates(
-    single: list[Formula], aim: Vector, room: Vector, *, pairs: bool
-) -> tuple[str, float, str, tuple[str, ...], int] | None:
-    """The first (text, constant, its word, atoms, cost) that fits, plainest first."""
-    for f in single:
-        found = _constant(f.values, aim, room)
-        if found is not None:
-            return f.text, found[0], found[1], (f.text,), f.cost
-    if not pairs:
-        return None
-    best = None
-    for i, a in enumerate(single):
-        rest = single[: i + 1]
-        grid = np.stack([b.values for b in rest]) * a.values
-        k = int(np.argmax(np.abs(aim) / room))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = aim[k] / grid[:, k]
-            fits = (np.abs(ratio[:, None] * grid - aim) <= 4 * room).all(axis=1)
-        for j in np.flatnonzero(fits):
-            cost = a.cost + rest[j].cost
-            found = _constant(grid[j], aim, room)
-            if found is not None and (best is None or cost < best[4]):
-                text = f"{rest[j].text} · {a.text}"
-                best = text, found[0], found[1], (rest[j].text, a.text), cost
-    return best
-
-
 def _constant(values: Vector, aim: Vector, room: Vector) -> tuple[float, str] | None:
-    k = int(np.argmax(np.abs(values)))
-    if values[k] == 0:
-        return None
+    """The plain constant that makes ``values`` what is aimed at."""
     for c, word in _CONSTANTS:
-        if np.abs(aim[k] - c * values[k]) <= room[k] and np.all(
-            np.abs(aim - c * values) <= room
-        ):
+        if np.all(np.abs(aim - c * values) <= room):
             return c, word
     return None

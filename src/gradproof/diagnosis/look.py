@@ -15,6 +15,8 @@ from gradproof.verdict import Code, Evidence, Linearity, Probe
 
 # Key of the request for the whole Jacobian, where only a part was measured.
 WHOLE = "whole"
+# Key of the outputs in the precision in which the derivative was measured.
+EXACT = "outputs"
 
 Coordinates = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -261,6 +263,8 @@ class Look:
         return out
 
     def output_of(self, leaf: Leaf) -> Vector:
-        """The values of an output leaf at the point, flat."""
-        out: Vector = self.evidence.value[leaf.slice]
+        """The values of an output leaf at the point, flat, as exactly as they are known."""
+        exact = self.evidence.answer(EXACT)
+        known = exact if isinstance(exact, np.ndarray) else self.evidence.value
+        out: Vector = known[leaf.slice]
         return out

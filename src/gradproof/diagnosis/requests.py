@@ -14,11 +14,12 @@ Coordinates: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 @dataclass(frozen=True, eq=False)
 class At:
-    """One vjp at another point. Answer: a ``Probe``."""
+    """One vjp at another point. Answer: a ``Probe``, measured at ``cols`` only."""
 
     key: str
     x: Vector
     ybar: Vector
+    cols: Coordinates
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +33,16 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class BlockAt:
-    """A part of the Jacobian at another point. Answer: a ``verdict.Block``."""
+    """A part of the Jacobian at another point. Answer: a ``verdict.Block``.
+
+    ``rough``: quick estimates do.
+    """
 
     key: str
     x: Vector
     rows: Coordinates
     cols: Coordinates
+    rough: bool = False
 
 
 @dataclass(frozen=True)

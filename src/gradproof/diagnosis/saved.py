@@ -10,7 +10,7 @@ from gradproof.diagnosis.algebra import AMPLIFY
 from gradproof.diagnosis.card import Match
 from gradproof.diagnosis.factors import computed
 from gradproof.diagnosis.identify import fit
-from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.look import Coordinates, Look
 from gradproof.diagnosis.structure import got_support, want_support
 from gradproof.diagnosis.words import joined
 from gradproof.space import Leaf, Vector
@@ -66,19 +66,36 @@ def mistaken(look: Look) -> tuple[str, str, str] | None:
     return None
 
 
+FEW_ROWS, FEW_COLUMNS = 8, 4
+
+
+def few_entries(block: Block) -> tuple[Coordinates, Coordinates]:
+    """Rows and columns of the entries that are furthest off."""
+    with np.errstate(invalid="ignore"):
+        gap = np.where(block.wrong, np.abs(block.implied - block.value), 0.0)
+    gap = np.where(np.isfinite(gap), gap, np.inf)
+    rows = np.argsort(-gap.max(axis=1, initial=0.0), kind="stable")[:FEW_ROWS]
+    cols = np.argsort(-gap.max(axis=0, initial=0.0), kind="stable")[:FEW_COLUMNS]
+    return block.rows[np.sort(rows)], block.cols[np.sort(cols)]
+
+
 def same(look: Look, there: Block) -> bool:
     """Whether the rule's answer here is the truth there, in all wrong input leaves."""
     block = look.evidence.block
     assert block is not None
-    if there.value.shape != block.implied.shape:
-        return False
     mine = np.zeros(look.evidence.domain.size, bool)
     for leaf in look.leaves:
         mine[leaf.slice] = True
-    cols = mine[block.cols]
-    ok = (there.code == Code.OK)[:, cols]
-    gap = np.abs(block.implied - there.value)[:, cols]
-    room = (there.bound + AMPLIFY * (block.own + there.own))[:, cols]
+    rows, cols = np.isin(block.rows, there.rows), np.isin(block.cols, there.cols)
+    if there.value.shape != (rows.sum(), cols.sum()):
+        return False
+    inside = mine[there.cols]
+    if not inside.any():
+        return False
+    here = np.ix_(rows, cols)
+    ok = (there.code == Code.OK)[:, inside]
+    gap = np.abs(block.implied[here] - there.value)[:, inside]
+    room = (there.bound + AMPLIFY * (block.own[here] + there.own))[:, inside]
     with np.errstate(invalid="ignore"):
         return bool((gap <= room)[ok].all() and ok.mean() > 0.9)
 

@@ -49,16 +49,17 @@ def variables(
             at_row is None or not np.array_equal(at_col, at_row)
         ):
             found[f"{leaf.path} at the input's index"] = at_col
+    plain = list(found)
     for name, scalar in look.evidence.scalars:
-        for path in list(found):
-            found[f"{path}/{name}"] = found[path] / scalar if scalar else found[path]
-            found[f"{name}·{path}"] = scalar * found[path]
+        if scalar not in (0.0, 1.0) and np.isfinite(scalar):
+            for path in plain:
+                found[f"{path}/{name}"] = found[path] / scalar
+                found[f"{name}·{path}"] = scalar * found[path]
     for leaf in look.evidence.domain:
         if leaf.size == 1 and not leaf.is_complex:
             s = float(look.value_of(leaf)[0])
-            for path in [a for a in found if "/" not in a and a != leaf.path]:
-                if s:
-                    found[f"{path}/{leaf.path}"] = found[path] / s
+            for path in [a for a in plain if s and a != leaf.path]:
+                found[f"{path}/{leaf.path}"] = found[path] / s
     return found
 
 

@@ -11,6 +11,7 @@ from gradproof.diagnosis.algebra import AMPLIFY, planted, rank, ratio, zero_got
 from gradproof.diagnosis.identify import Formula, fit
 from gradproof.diagnosis.look import Look, Panel
 from gradproof.diagnosis.parts import cotangents_of, name_part, wrong_columns
+from gradproof.diagnosis.products import along, one_product
 from gradproof.diagnosis.seen import variables
 from gradproof.diagnosis.structure import complexity, components, support
 from gradproof.space import Leaf, Matrix
@@ -41,6 +42,8 @@ def difference(look: Look) -> Term | None:
             _misrouted(look, p, into, out)
             or _low_rank(p, into, out)
             or _absent(p, into, out)
+            or _of(one_product(p, into, out))
+            or _of(along(look, p, into, out))
         )
         formula = _formula(look, p, into, out)
         if formula is not None:
@@ -58,6 +61,10 @@ def difference(look: Look) -> Term | None:
     if not votes:
         return None
     return Term(sum(votes) * 2 > len(votes), tuple(dict.fromkeys(facts)))
+
+
+def _of(found: tuple[bool, str] | None) -> Term | None:
+    return None if found is None else Term(found[0], (found[1],))
 
 
 def _misrouted(look: Look, p: Panel, into: Leaf, out: Leaf) -> Term | None:

@@ -8,10 +8,11 @@ import numpy as np
 
 from gradproof.diagnosis.algebra import Ratio, ratio
 from gradproof.diagnosis.look import Look, of_probes
-from gradproof.diagnosis.requests import At, Request
+from gradproof.diagnosis.requests import At, Coordinates, Request
 from gradproof.verdict import Probe
 
 _KEY = "ratio elsewhere"
+FEW = 4  # entries of each wrong leaf that are measured there
 
 
 def wanted(look: Look) -> tuple[Request, ...]:
@@ -24,7 +25,20 @@ def wanted(look: Look) -> tuple[Request, ...]:
     moved = e.point + size * (np.cos(i + 1.0) / 16 + np.sin(3.0 * i) / 64)
     x = e.domain.snap(np.clip(moved, e.domain.lows(), e.domain.highs()))
     ybar = e.probes[0].cotangent if e.probes else np.ones(e.codomain.size)
-    return (At(_KEY, x, ybar),)
+    return (At(_KEY, x, ybar, few_wrong(look)),)
+
+
+def few_wrong(look: Look) -> Coordinates:
+    """Of each wrong leaf the coordinates where most is due."""
+    due = np.zeros(look.evidence.domain.size)
+    for p in look.panels:
+        size = np.where(p.ok, np.abs(p.want), 0.0).max(axis=0, initial=0.0)
+        due[p.cols] = np.maximum(due[p.cols], size)
+    picked = [
+        leaf.start + np.argsort(-due[leaf.slice], kind="stable")[:FEW]
+        for leaf in look.wrong_leaves
+    ]
+    return np.sort(np.concatenate(picked))
 
 
 def elsewhere(look: Look) -> Ratio | None:

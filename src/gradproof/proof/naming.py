@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -14,24 +13,26 @@ from gradproof.checks import (
 from gradproof.checks.rounding import own_rounding
 from gradproof.diagnosis import diagnose
 from gradproof.diagnosis import requests as requests_
+from gradproof.diagnosis.look import EXACT
 from gradproof.oracles import chart, settled
-from gradproof.proof.comparing import WHOLE_ENTRIES
-from gradproof.proof.run import Run
+from gradproof.proof.run import Run, seconds_of
 from gradproof.rule import Rule
 from gradproof.space import Vector
 from gradproof.verdict import (
     Block,
+    Code,
+    Estimate,
     Evidence,
     Finding,
     Probe,
 )
 
 ROUNDS = 3  # of requests from the cards
-
-
-ANSWER_SECONDS = 6.0  # after which no further request is answered
-
-
+ANSWER_SECONDS = 2.0  # within which requests are answered, as planned beforehand
+# Values of the function that a column takes.
+QUICK_VALUES, THOROUGH_VALUES = 8, 50
+VJPS = 6  # values that three vjps take, of which a row of the rule's own answer is made
+OVERHEAD_SECONDS = 1e-4  # beside each value
 # A block that a card asks for is measured thoroughly up to this size. What is wrong is
 # known by then; it is asked for to be named.
 THOROUGH_ENTRIES = 1 << 12
@@ -41,15 +42,21 @@ def diagnosed(
     run: Run, evidence: Evidence, truth: Rule | None
 ) -> tuple[Evidence, tuple[Finding, ...]]:
     """Cards matched, and asked again with the answers to what they requested."""
+    rule = truth or run.rule
+    if truth is not None and evidence.wrong:
+        exact = truth.primal.value(run.x).value
+        if exact is not None:
+            evidence = replace(evidence, answers=(*evidence.answers, (EXACT, exact)))
     out = diagnose(evidence)
-    end = time.perf_counter() + ANSWER_SECONDS
+    left: Left | None = None
+    refused: set[str] = set()
     for _ in range(ROUNDS):
-        new = [r for r in out.requests if evidence.answer(r.key) is None]
-        answers = []
-        for r in new:
-            if time.perf_counter() > end:
-                break
-            answers.append((r.key, answer(run, truth or run.rule, evidence, r)))
+        new = [r for r in out.requests if r.key not in refused]
+        if not new:
+            break
+        left = left or Left(seconds_of(lambda: rule.primal.value(run.x)))
+        answers = [(r.key, answer(run, rule, evidence, r, left)) for r in new]
+        refused.update(key for key, a in answers if a is None)
         answers = [(key, a) for key, a in answers if a is not None]
         if not answers:
             break
@@ -58,54 +65,111 @@ def diagnosed(
     return evidence, out.findings
 
 
+class Left:
+    """What is left of the time for answers.
+
+    It is spent as planned, not by the clock: a busy machine tells the same name.
+    """
+
+    def __init__(self, once: float) -> None:
+        """``once``: seconds that a value of the function takes."""
+        self.once = once + OVERHEAD_SECONDS
+        self.seconds = ANSWER_SECONDS
+
+    def plan(self, rows: int, cols: int, *, rough: bool) -> str:
+        """How to measure a block within what is left; "" where it would take longer."""
+        for name, values in (("thorough", THOROUGH_VALUES), ("quick", QUICK_VALUES)):
+            due = (VJPS * rows + values * cols) * self.once
+            if due <= self.seconds and not (rough and name == "thorough"):
+                self.seconds -= due
+                return name
+        return ""
+
+
 def answer(
-    run: Run, rule: Rule, evidence: Evidence, request: requests_.Request
+    run: Run, rule: Rule, evidence: Evidence, request: requests_.Request, left: Left
 ) -> Block | Probe | Vector | None:
-    """The answer to one request, or None where it cannot be had."""
-    x, domain = evidence.point, rule.primal.domain
-    if isinstance(request, requests_.Block):
-        return block_at(run, rule, x, request.rows, request.cols)
-    if isinstance(request, requests_.BlockAt | requests_.At):
-        # A card knows nothing of declared sets: what it asks for may lie outside.
-        x = domain.snap(settled(domain, x, request.x))
-    if isinstance(request, requests_.BlockAt):
-        return block_at(run, rule, x, request.rows, request.cols)
-    if isinstance(request, requests_.At):
-        n, m = domain.size, rule.primal.codomain.size
-        got = rule.vjp(x, request.ybar).value
-        if got is None or n * m > WHOLE_ENTRIES:
-            return None
-        block = block_at(run, rule, x, np.arange(m), np.arange(n))
-        own = own_rounding(rule, x, request.ybar, got, run.rng)
-        at = chart(domain, x)
-        got = got if at is None else at.project(got)
-        return gradient.probe_of(block, x, request.ybar, got, own)
+    """The answer to one request, or None where it cannot be had in time."""
+    x, domain, m = evidence.point, rule.primal.domain, rule.primal.codomain.size
     if isinstance(request, requests_.Frozen):
         for way in rule.ways():
             for part in (way, *way.parts):
                 if part.name == f"only {request.leaves[0]} requires grad":
                     return rule.vjp(x, run.ybar, part).value
+        return None
+    if isinstance(request, requests_.BlockAt | requests_.At):
+        # A card knows nothing of declared sets: what it asks for may lie outside.
+        x = domain.snap(settled(domain, x, request.x))
+    if isinstance(request, requests_.Block | requests_.BlockAt):
+        rough = isinstance(request, requests_.BlockAt) and request.rough
+        small = len(request.cols) * m <= THOROUGH_ENTRIES
+        rough = rough or not small or len(request.cols) > gradient.CONFIRMED_COLUMNS
+        plan = left.plan(len(request.rows), len(request.cols), rough=rough)
+        return block_at(run, rule, x, request.rows, request.cols, plan)
+    if isinstance(request, requests_.At):
+        plan = left.plan(0, len(request.cols), rough=False)
+        return probe_at(run, rule, x, request, plan)
     return None
 
 
+def probe_at(
+    run: Run, rule: Rule, x: Vector, request: requests_.At, plan: str
+) -> Probe | None:
+    """One vjp at ``x``, and what is due in some of its entries."""
+    domain, codomain = rule.primal.domain, rule.primal.codomain
+    got = rule.vjp(x, request.ybar).value
+    if got is None or not plan:
+        return None
+    own = own_rounding(rule, x, request.ybar, got, run.rng)
+    at, cols = chart(domain, x), request.cols
+    nothing = np.zeros((codomain.size, domain.size))
+    if at is None:
+        oracle = run.best(rule.primal, x)
+        block = gradient.measured(
+            oracle, np.arange(codomain.size), cols, nothing, nothing, plan
+        )
+    else:
+        got = at.project(got)
+        every = block_at(run, rule, x, np.arange(codomain.size), cols, plan)
+        if every is None:
+            return None
+        block = every
+    few = gradient.probe_of(block, x, request.ybar, got[cols], own[cols])
+    known = few.expected
+    value, bar, bound, noise = (
+        _spread(a, cols, domain.size)
+        for a in (known.value, known.bar, known.bound, known.noise)
+    )
+    code = np.full(domain.size, Code.UNMEASURED, np.int8)
+    code[cols] = known.code
+    expected = Estimate(value, bar, bound, noise, code, method=known.method)
+    return replace(few, got=got, own=own, expected=expected)
+
+
+def _spread(values: Vector, cols: np.ndarray, size: int) -> Vector:
+    out = np.zeros(size)
+    out[cols] = values
+    return out
+
+
 def block_at(
-    run: Run, rule: Rule, x: Vector, rows: np.ndarray, cols: np.ndarray
-) -> Block:
-    """Part of the Jacobian at ``x``, implied and measured."""
+    run: Run, rule: Rule, x: Vector, rows: np.ndarray, cols: np.ndarray, plan: str
+) -> Block | None:
+    """Part of the Jacobian at ``x``, implied and measured as planned."""
+    if not plan:
+        return None
     at = chart(rule.primal.domain, x)
     if at is None:
-        return _block_plainly(run, rule, x, rows, cols)
+        return _block_plainly(run, rule, x, rows, cols, plan)
     inner, every = constrained.ChartedRule(rule, at), np.arange(at.space.size)
-    block = _block_plainly(run, inner, at.point, rows, every)
+    block = _block_plainly(run, inner, at.point, rows, every, plan)
     return gradient.some_columns(constrained.back_block(at, block), cols)
 
 
 def _block_plainly(
-    run: Run, rule: Rule, x: Vector, rows: np.ndarray, cols: np.ndarray
+    run: Run, rule: Rule, x: Vector, rows: np.ndarray, cols: np.ndarray, plan: str
 ) -> Block:
     """The same, coordinate by coordinate: those of a chart keep the bounds of its set."""
     oracle = run.best(rule.primal, x)
     implied, own = gradient.implied_rows(rule, x, rows, run.rng)
-    small = len(cols) * rule.primal.codomain.size <= THOROUGH_ENTRIES
-    plan = "thorough" if small and len(cols) <= gradient.CONFIRMED_COLUMNS else "quick"
     return gradient.measured(oracle, rows, cols, implied, own, plan)

@@ -5,18 +5,29 @@ from __future__ import annotations
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.requests import BlockAt, Request
-from gradproof.diagnosis.saved import another_stage, candidates, mistaken, same
+from gradproof.diagnosis.saved import (
+    another_stage,
+    candidates,
+    few_entries,
+    mistaken,
+    same,
+)
 from gradproof.verdict import Block, Severity
 
 
 def _wants(look: Look) -> tuple[Request, ...]:
+    """A few entries at each other value; all of them where these agree."""
     block = look.evidence.block
     if block is None or not look.wrong_leaves:
         return ()
-    return tuple(
-        BlockAt(key, x, block.rows, block.cols)
-        for key, _, x in list(candidates(look))[:6]
-    )
+    asked: list[Request] = []
+    for key, _, x in list(candidates(look))[:6]:
+        few = look.evidence.answer(f"{key}:few")
+        if few is None:
+            asked.append(BlockAt(f"{key}:few", x, *few_entries(block), rough=True))
+        elif isinstance(few, Block) and same(look, few):
+            asked.append(BlockAt(key, x, block.rows, block.cols, rough=True))
+    return tuple(asked)
 
 
 def _match(look: Look) -> Match | None:
