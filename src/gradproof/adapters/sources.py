@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import linecache
 import re
+import weakref
 from typing import Any
 
 from gradproof.verdict import Source
@@ -21,21 +23,44 @@ def source_of(thing: Any, name: str, kind: str, forward: Any = None) -> Source:
         forward_name = getattr(forward, "__name__", "forward")
     elif _has_own_vjp(thing):
         backward = "vjp"
-    try:
-        file = inspect.getsourcefile(thing) or ""
-        lines, first = inspect.getsourcelines(thing)
-    except (OSError, TypeError, IndentationError, SyntaxError):
+    read = _read(thing)
+    if read is None:
         return Source(name, kind, backward=backward, forward=forward_name)
+    file, first, text = read
     return Source(
         name,
         kind,
         file=file,
         line=max(first, 1),
-        text="".join(lines),
+        text=text,
         backward=backward,
         forward=forward_name,
-        allow=allowed("".join(lines), _above(file, first)),
+        allow=allowed(text, _above(file, first)),
     )
+
+
+# What was read before, for to find a class its whole file is parsed.
+_KNOWN: weakref.WeakKeyDictionary[Any, tuple[str, int, str]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _read(thing: Any) -> tuple[str, int, str] | None:
+    """File, first line and text of a class or function; None where there is none."""
+    try:
+        if thing in _KNOWN:
+            return _KNOWN[thing]
+    except TypeError:  # neither hashable nor weakly held: read it again
+        pass
+    try:
+        file = inspect.getsourcefile(thing) or ""
+        lines, first = inspect.getsourcelines(thing)
+    except (OSError, TypeError, IndentationError, SyntaxError):
+        return None
+    found = file, first, "".join(lines)
+    with contextlib.suppress(TypeError):
+        _KNOWN[thing] = found
+    return found
 
 
 def _has_own_vjp(cls: type) -> bool:
