@@ -94,6 +94,9 @@ def test_a_summary_is_a_sentence_without_markup(slug):
     text = summary(slug)
     assert len(text) > 20
     assert not text.startswith("#")
+    assert text.endswith(".")
+    assert text.count("`") % 2 == 0
+    assert text.count("(") == text.count(")")
 
 
 @pytest.mark.parametrize(

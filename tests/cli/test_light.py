@@ -52,6 +52,34 @@ def test_explain_prints_a_page_and_lists_them_all(run):
     assert any(line.startswith("kink ") for line in lines)
 
 
+def test_the_list_fits_on_a_terminal_and_a_line_each_elsewhere(run, monkeypatch):
+    import sys
+
+    from gradproof.commands import explain
+    from gradproof.diagnosis import pages
+
+    assert len(run("explain").out.splitlines()) == len(pages.slugs())
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    narrow = explain._listed(pages.slugs())
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert " ".join(narrow.split()) == " ".join(run("explain").out.split())
+
+
+def test_a_page_is_in_ascii_where_the_terminal_is(process):
+    ran = process("explain", "dropped-cotangent", PYTHONIOENCODING="ascii")
+    assert ran.code == 0
+    assert ran.out.isascii()
+    assert "\\u" not in ran.out
+    assert process("explain", "dropped-cotangent").out != ran.out
+
+
+def test_a_name_that_is_like_no_other_gets_no_guess(run):
+    assert run("explain", "zzz").sentence == (
+        "there is no finding called zzz (gradproof explain lists them)"
+    )
+
+
 def test_explain_of_no_finding_offers_the_nearest(run):
     ran = run("explain", "Dropped Cotangnet")
     assert ran.code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -62,6 +63,5 @@ def summary(slug: str) -> str:
     Raises:
         KeyError: there is no such slug.
     """
-    lines = explain(slug).splitlines()
-    prose = [a for a in lines[1:] if a.strip() and not a.startswith("#")]
-    return prose[0].strip() if prose else ""
+    prose = explain(slug).partition("\n")[2].strip().partition("\n\n")[0]
+    return re.split(r"(?<=[.!?])\s", " ".join(prose.split()), maxsplit=1)[0]
