@@ -60,19 +60,23 @@ class Computed:
 
 def computed(look: Look) -> Computed | None:
     """The formula of what an elementwise backward gives, if it has a plain one."""
+    due, given = formulas(look)
+    return None if given is None else Computed(given, due)
+
+
+def formulas(look: Look) -> tuple[Formula | None, Formula | None]:
+    """What is due and what is given in each entry, as far as they have plain formulas."""
     pairs = [(a, b, p) for a, b, p in look.pairs() if p.bad.any()]
     if len(pairs) != 1:
-        return None
+        return None, None
     into, out, p = pairs[0]
     live = got_support(p) | want_support(p)
     i, j = np.nonzero(live)
     if len(i) > 5000 or not p.ok.all() or not np.isfinite(p.got).all():
-        return None
+        return None, None
     seen = variables(look, p, into, out, i, j)
     given = fit(p.got[i, j], AMPLIFY * p.own[i, j] + p.bound[i, j], seen)
-    if given is None:
-        return None
-    return Computed(given, fit(p.want[i, j], p.bound[i, j], seen))
+    return fit(p.want[i, j], p.bound[i, j], seen), given
 
 
 def _entrywise(look: Look, p: Panel, into: Leaf, out: Leaf) -> Factor | None:

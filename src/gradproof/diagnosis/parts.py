@@ -102,6 +102,29 @@ def constant_part(look: Look) -> Part | None:
     return Part(call(leaf.path, found), wrong, constant)
 
 
+def in_turns(look: Look) -> list[tuple[str, Ratio]]:
+    """Even and odd indices along an axis, each off by one constant of its own."""
+    if len(look.wrong_leaves) != 1 or look.wrong_leaves[0].is_complex:
+        return []
+    leaf = look.wrong_leaves[0]
+    at = np.indices(leaf.shape).reshape(len(leaf.shape), leaf.size)
+    for axis, n in enumerate(leaf.shape):
+        found = []
+        for odd in (0, 1) if n >= 4 else ():
+            mine = np.zeros(look.evidence.domain.size, bool)
+            mine[leaf.slice] = at[axis] % 2 == odd
+            masks: list[Bools] = [
+                np.broadcast_to(mine[p.cols], p.got.shape) for p in look.panels
+            ]
+            r = ratio(look.panels, masks)
+            if r is None or r.count < 4:
+                break
+            found.append((f"{'odd' if odd else 'even'} indices along axis {axis}", r))
+        if len(found) == 2 and not found[0][1].holds(found[1][1].mid):
+            return found
+    return []
+
+
 def _some_right(look: Look, leaf: Leaf, wrong: Mask) -> bool:
     return bool((known_columns(look) & ~wrong)[leaf.slice].any())
 

@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from gradproof.diagnosis.algebra import planted
+from gradproof.diagnosis.algebra import AMPLIFY, planted
 from gradproof.diagnosis.look import Coordinates, Look, Panel
 from gradproof.diagnosis.structure import matching
 from gradproof.space import Leaf, Matrix, Space
@@ -117,3 +117,27 @@ def permuted(look: Look) -> bool:
         return False
     moved = (found != np.arange(len(found))) & (found >= 0)
     return bool(moved.sum() >= 2 and moved.sum() >= (found < 0).sum())
+
+
+def elsewhere(look: Look) -> int:
+    """How many elements get what is due to another one, told by probes alone.
+
+    What is due was measured in some elements only, what was given is known in all: for
+    each wrong one of them some other element must hold it, the same in every probe. 0
+    where one is nowhere, or stands in more places than one.
+    """
+    probes = [p for p in look.panels if p.rows is None and len(p.got) >= 2]
+    if len(probes) != 1 or len(look.wrong_leaves) != 1:
+        return 0
+    p, moved = probes[0], 0
+    taken: set[int] = set()
+    for j in np.flatnonzero(p.bad.any(axis=0)):
+        if not p.ok[:, j].all():
+            continue
+        room = p.bound[:, j : j + 1] + AMPLIFY * p.own
+        at = np.flatnonzero((np.abs(p.got - p.want[:, j : j + 1]) <= room).all(axis=0))
+        if len(at) != 1 or int(at[0]) in taken:
+            return 0
+        taken.add(int(at[0]))
+        moved += 1
+    return moved

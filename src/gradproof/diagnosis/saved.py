@@ -96,8 +96,13 @@ def same(look: Look, there: Block) -> bool:
     ok = (there.code == Code.OK)[:, inside]
     gap = np.abs(block.implied[here] - there.value)[:, inside]
     room = (there.bound + AMPLIFY * (block.own[here] + there.own))[:, inside]
+    # Where the room is as wide as the mistake, agreement says nothing.
+    off = np.abs(block.implied - block.value)[here][:, inside]
+    bad = block.wrong[here][:, inside] & ok
     with np.errstate(invalid="ignore"):
-        return bool((gap <= room)[ok].all() and ok.mean() > 0.9)
+        told = (room < 0.1 * off)[bad]
+        fits = bool((gap <= room)[ok].all() and ok.mean() > 0.9)
+    return fits and bool(told.any()) and told.mean() > 0.9
 
 
 def another_stage(look: Look) -> Match | None:

@@ -11,7 +11,7 @@ from gradproof.diagnosis.look import Look, of_probes
 from gradproof.diagnosis.requests import At, Coordinates, Request
 from gradproof.verdict import Probe
 
-_KEY = "ratio elsewhere"
+KEY = "ratio elsewhere"
 FEW = 4  # entries of each wrong leaf that are measured there
 
 
@@ -19,13 +19,18 @@ def wanted(look: Look) -> tuple[Request, ...]:
     """One vjp some way off, where everything wrong is off by one number here."""
     if not look.wrong_leaves or ratio(look.panels) is None:
         return ()
+    return nearby(look)
+
+
+def nearby(look: Look) -> tuple[Request, ...]:
+    """One vjp some way off, in a few entries."""
     e = look.evidence
     i = np.arange(e.domain.size)
     size = np.maximum(np.abs(e.point), 0.25)
     moved = e.point + size * (np.cos(i + 1.0) / 16 + np.sin(3.0 * i) / 64)
     x = e.domain.snap(np.clip(moved, e.domain.lows(), e.domain.highs()))
     ybar = e.probes[0].cotangent if e.probes else np.ones(e.codomain.size)
-    return (At(_KEY, x, ybar, few_wrong(look)),)
+    return (At(KEY, x, ybar, few_wrong(look)),)
 
 
 def few_wrong(look: Look) -> Coordinates:
@@ -43,7 +48,7 @@ def few_wrong(look: Look) -> Coordinates:
 
 def elsewhere(look: Look) -> Ratio | None:
     """The ratio at that other point, where it was measured."""
-    answer = look.evidence.answer(_KEY)
+    answer = look.evidence.answer(KEY)
     if not isinstance(answer, Probe):
         return None
     panel = of_probes((answer,))
@@ -55,7 +60,7 @@ def elsewhere(look: Look) -> Ratio | None:
 
 def varies(look: Look, here: Ratio) -> bool:
     """Whether the other point refutes that the ratio is a constant."""
-    answer = look.evidence.answer(_KEY)
+    answer = look.evidence.answer(KEY)
     if not isinstance(answer, Probe):
         return False
     there = elsewhere(look)

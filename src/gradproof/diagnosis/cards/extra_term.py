@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.constancy import constant, wanted
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.terms import difference, multiplied
 from gradproof.diagnosis.words import gradient_of
@@ -19,7 +20,7 @@ def _match(look: Look) -> Match | None:
             note="with one path (one step, one write) this is right",
             help="add each contribution once: do not feed the running gradient back",
         )
-    found = difference(look)
+    found = difference(look) or constant(look)
     if found is None or not found.extra:
         return None
     which = f": {found.text}" if found.text else ""
@@ -34,4 +35,4 @@ def _match(look: Look) -> Match | None:
     )
 
 
-CARD = Card("extra-term", Severity.ERROR, 41, _match)
+CARD = Card("extra-term", Severity.ERROR, 41, _match, wanted)

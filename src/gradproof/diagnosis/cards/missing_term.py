@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.constancy import constant, wanted
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.terms import Term, difference
 from gradproof.diagnosis.words import gradient_of
@@ -10,7 +11,7 @@ from gradproof.verdict import Severity
 
 
 def _match(look: Look) -> Match | None:
-    found = difference(look)
+    found = difference(look) or constant(look)
     if found is None or found.extra:
         return None
     paths = [a.path for a in look.wrong_leaves]
@@ -30,4 +31,4 @@ def _which(found: Term) -> str:
     return f": {found.text}" if found.text else ""
 
 
-CARD = Card("missing-term", Severity.ERROR, 40, _match)
+CARD = Card("missing-term", Severity.ERROR, 40, _match, wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look
-from gradproof.diagnosis.places import arrangements, fits, permuted, undone
+from gradproof.diagnosis.places import arrangements, elsewhere, fits, permuted, undone
 from gradproof.diagnosis.structure import matching, scattered
 from gradproof.space import Matrix
 from gradproof.verdict import Severity
@@ -21,6 +21,10 @@ def _match(look: Look) -> Match | None:
             return _say(
                 look, f"the entries of x̄ are permuted in {leaf.path}", leaf.path
             )
+        moved = elsewhere(look)
+        if moved >= 4:
+            said = f"what is due to {moved} elements of {leaf.path} stands at others"
+            return _say(look, said, leaf.path)
         for _, out, p in look.pairs():
             along = scattered(p, leaf)
             if along is not None:
@@ -34,7 +38,7 @@ def _say(
 ) -> Match:
     return Match(
         f"{look.name} puts the gradient of {path} at the wrong index",
-        (f"{how}; undone, it agrees with the oracle",),
+        (f"{how}; undone, it agrees with the oracle",) if back is not None else (how,),
         note="sums and norms of the gradient are right, and so are constant inputs",
         help="check the index arithmetic: which output each element of the input feeds",
         repaired=back,
