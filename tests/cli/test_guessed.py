@@ -99,3 +99,63 @@ def test_every_description_that_is_offered_can_be_typed(write, run):
     assert len(offered) == 2
     for text in offered:
         assert run("check", "ops.py", "-i", *shlex.split(text)).code == 0
+
+
+def test_a_module_is_guessed_in_the_dtype_of_its_parameters(write, run):
+    write("ops.py", """
+    import torch
+    class Scale(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(1))
+        def forward(self, x):
+            return x * self.weight
+    """)  # fmt: skip
+    ran = run("check", "ops.py::Scale")
+    assert ran.out.startswith("inputs: x: f32[3, 5]")
+    assert "wrong-dtype" not in ran.out
+    assert "1 PASS" in ran.out
+
+
+MODULES = """
+import torch
+from torch import nn
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w.t()
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return g @ w, g.t() @ x
+class Lin(nn.Module):
+    def __init__(self, i=6, o=3):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(o, i))
+    def forward(self, x):
+        return Product.apply(x, self.w)
+net = nn.Sequential(nn.Linear(9, 6), nn.Tanh(), Lin())
+conv = nn.Conv2d(7, 2, 3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("Lin", "x: f32[B, 6]"),
+        ("net", "input: f32[B, 9]"),
+        ("conv", "input: f32[B, 7, T, D]"),
+    ],
+)
+def test_a_module_is_guessed_to_fit_its_parameters(write, run, name, chosen):
+    write("ops.py", MODULES)
+    ran = run("check", f"ops.py::{name}")
+    assert f"-i '{chosen}'" in ran.out, ran.out + ran.err
+    assert "1 PASS" in ran.out
+
+
+def test_what_is_offered_for_an_argument_left_out_fits_the_others(write, run):
+    write("ops.py", MODULES)
+    said = run("check", "ops.py::Product", "-i", "x: f32[3, 6]").sentence
+    assert said.endswith("write e.g. -i 'x: f32[3, 6]; w: f32[O, 6]*0.3'")

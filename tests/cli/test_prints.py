@@ -80,19 +80,3 @@ def test_a_debugger_is_let_speak(capsys):
     assert capsys.readouterr().out == (
         "(Pdb)\n" if before is None else "unheard\n(Pdb)\n"
     )
-
-
-def test_a_module_is_guessed_in_the_dtype_of_its_parameters(write, run):
-    write("ops.py", """
-    import torch
-    class Scale(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(1))
-        def forward(self, x):
-            return x * self.weight
-    """)  # fmt: skip
-    ran = run("check", "ops.py::Scale")
-    assert ran.out.startswith("inputs: x: f32[3, 5]")
-    assert "wrong-dtype" not in ran.out
-    assert "1 PASS" in ran.out

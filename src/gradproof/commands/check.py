@@ -227,6 +227,7 @@ def _guessed(target: Target, settings: Settings) -> Outcome:
             sizes=said.size,
             seed=settings.seed,
             dtype=said.dtype or target.dtype,
+            extents=target.extents,
         )
     )
     known_sizes(settings.typed.size, tried.described)

@@ -154,7 +154,10 @@ def _missing(
 def _sized_as(
     described: Sequence[Described], guessed: Sequence[Described]
 ) -> Iterator[Described]:
-    """``guessed`` with the extents of ``described`` for the symbols of the same axes."""
+    """``guessed`` in the dtype and with the extents that ``described`` has."""
+    dtypes = {d.dtype for d in described if d.dtype in _REAL}
+    if len(dtypes) == 1:
+        guessed = with_dtype(guessed, dtypes.pop())
     places = {d.name: d for d in guessed}
     known: dict[str, Extent] = {}
     for place, d in enumerate(described):

@@ -27,6 +27,8 @@ from gradproof.commands.kinds import (
 )
 from gradproof.errors import UsageError, UserCodeError
 
+_EXTENTS = 6  # of parameters, that a guess tries for an axis of an input
+
 
 @dataclass(frozen=True, eq=False)
 class Target:
@@ -50,11 +52,20 @@ class Target:
     @property
     def dtype(self) -> str:
         """The one dtype of the parameters that it holds; "" for none or several."""
-        held = getattr(self.thing, "parameters", None)
-        if not callable(held) or isinstance(self.thing, type):
-            return ""
-        found = {str(p.dtype) for p in held() if p.is_floating_point()}
+        found = {str(p.dtype) for p in self._parameters() if p.is_floating_point()}
         return found.pop().removeprefix("torch.") if len(found) == 1 else ""
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The extents of its parameters, each once; of the inputs' axes first."""
+        every = (n for p in self._parameters() for n in reversed(p.shape))
+        return tuple(dict.fromkeys(n for n in every if n > 1))[:_EXTENTS]
+
+    def _parameters(self) -> list[Any]:
+        held = getattr(self.thing, "parameters", None)
+        return (
+            list(held()) if callable(held) and not isinstance(self.thing, type) else []
+        )
 
     @property
     def source(self) -> str:

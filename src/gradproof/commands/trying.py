@@ -56,6 +56,7 @@ class Asking:
     sizes: Mapping[str, int]
     seed: int
     dtype: str = ""
+    extents: tuple[int, ...] = ()  # of the parameters that the target holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,17 +119,32 @@ def attempt(asking: Asking) -> Tried:
 
 
 def _candidates(asking: Asking, search: _Search) -> Iterator[Inputs]:
-    """The guesses; where none of them runs, the first again in narrower dtypes."""
-    found = guess(asking.signature, source=asking.source)
+    """The guesses; where none of them runs, the first again, of other sizes or dtypes."""
     first: list[Inputs] = []
-    for described in found:
+    for described in guess(asking.signature, source=asking.source):
         first += [described] if len(first) < _NARROW else []
         yield with_dtype(described, asking.dtype)
-    for dtype in () if asking.dtype else _OTHERS:
-        for described in first:
-            if search.misfits or search.empty is not None:
-                return
-            yield with_dtype(described, dtype)
+    fitted = (
+        _fitted(d, n, axis) for n in asking.extents for d in first for axis in (-1, 1)
+    )
+    others = (with_dtype(d, dtype) for dtype in _OTHERS for d in first)
+    further = [with_dtype(d, asking.dtype) for d in fitted if d is not None]
+    for described in further if asking.dtype else (*further, *others):
+        if search.misfits or search.empty is not None:
+            return
+        yield described
+
+
+def _fitted(described: Inputs, extent: int, axis: int) -> Inputs | None:
+    """The inputs with ``extent`` for the size of one axis of the first tensor."""
+    shape = next((d.shape for d in described if d.shape), ())
+    if not -len(shape) <= axis < len(shape) or axis == len(shape) - 1:
+        return None
+    size = shape[axis]
+    return tuple(
+        replace(d, shape=tuple(extent if n == size else n for n in d.shape))
+        for d in described
+    )
 
 
 def _try(asking: Asking, search: _Search, described: Inputs) -> Tried | None:
