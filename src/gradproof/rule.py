@@ -283,6 +283,11 @@ class Rule(ABC):
         """
         return ()
 
+    @property
+    def has_jvp(self) -> bool:
+        """Whether ``jvp`` may answer."""
+        return False
+
     def jvp(self, x: Vector, tangent: Vector) -> Reply | None:
         """J(x) ẋ by the rule's own forward mode; None when it has none."""
         return None

@@ -23,7 +23,10 @@ class NotUnderAutocast(Exception):
 
 
 def under_autocast(
-    program: Program, leaves: Sequence[Tensor], cotangents: Sequence[Tensor]
+    program: Program,
+    leaves: Sequence[Tensor],
+    cotangents: Sequence[Tensor],
+    known: Grads | None = None,
 ) -> Grads:
     """Gradients as a training step under autocast gets them: only forward inside it.
 
@@ -31,14 +34,17 @@ def under_autocast(
     of the question (1e300 is inf there, 1 - 1e-8 is 1) is not held against autocast.
     Where x̄ moves as much when x is rounded to bfloat16 (a relu next to its kink, a sum
     that cancels), rounding is all there is to see, and the entry is that without autocast.
+    ``known`` are the gradients without autocast, where somebody has them.
 
     Raises:
         NotUnderAutocast: when already the forward raises.
         Exception: what the backward raises.
     """
     still = [_narrow(t) for t in leaves]
+    native = all(a.dtype is b.dtype for a, b in zip(leaves, still, strict=True))
     try:
-        plain = _pulled(program, still, cotangents)
+        plain = known if native else None
+        plain = plain or _pulled(program, still, cotangents)
     except Exception as error:
         raise NotUnderAutocast from error
     fresh = [t.clone().requires_grad_() for t in still]
@@ -51,9 +57,9 @@ def under_autocast(
     got = _pull(outs, fresh, cotangents)
     if any(_differs(g, p) for g, p in zip(got, plain, strict=True)):
         got = _unexcused(program, still, cotangents, got, plain)
-    if all(a.dtype is b.dtype for a, b in zip(leaves, still, strict=True)):
+    if native:
         return got
-    exact = _pulled(program, [t.detach() for t in leaves], cotangents)
+    exact = known or _pulled(program, [t.detach() for t in leaves], cotangents)
     return [_put(g, p, e) for g, p, e in zip(got, plain, exact, strict=True)]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from math import inf
 
 import torch
@@ -31,10 +32,10 @@ def same_bits(a: Tensor, b: Tensor) -> bool:
     )
 
 
-def furthest(a: Tensor, b: Tensor) -> float:
-    """The largest |a - b| of two real tensors of one shape; inf where one is NaN."""
+def furthest(a: Tensor, b: Tensor, times: float = 1.0) -> float:
+    """The largest |a - times·b| of two real tensors of one shape; inf where one is NaN."""
     far = 0.0
-    for low, high in _reduced(torch.sub, a, b):
+    for low, high in _reduced(partial(torch.sub, alpha=times), a, b):
         here = max(float(high), -float(low))
         far = here if here >= far else far if here == here else inf
     return far
@@ -50,7 +51,7 @@ def largest(t: Tensor) -> float:
 
 
 def _reduced(
-    operation: object, a: Tensor, b: Tensor
+    operation: Callable[..., Tensor], a: Tensor, b: Tensor
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The least and the largest entry of ``operation(a, b)``, for each piece."""
     if not a.numel():
@@ -66,5 +67,5 @@ def _reduced(
     for start in range(0, a.shape[0], rows):
         p, q = a[start : start + rows], b[start : start + rows]
         out = room[: len(p)]
-        operation(p, q, out=out)  # type: ignore[operator]
+        operation(p, q, out=out)
         yield torch.aminmax(out)

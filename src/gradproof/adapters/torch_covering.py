@@ -37,7 +37,7 @@ def covering(ways: Sequence[TorchWay]) -> tuple[tuple[TorchWay, ...], ...]:
         if key is None:
             alone.append((way,))
         else:
-            factors = expanded if _has_stride_zero(way.presentation) else dense
+            factors = expanded if has_stride_zero(way.presentation) else dense
             factors.setdefault(key, []).append(way)
     rows = [_rows(dense), _rows(expanded)]
     plain = [_rows(dense, plain=True), _rows(expanded, plain=True)]
@@ -81,7 +81,8 @@ def _one_leaf(name: str, spec: str) -> tuple[str, int] | None:
     return (name, odd[0]) if len(odd) == 1 else None
 
 
-def _has_stride_zero(p: Presentation) -> bool:
+def has_stride_zero(p: Presentation) -> bool:
+    """Whether some layout of ``p`` needs constant numbers."""
     words = (*p.cotangent.split(","), *p.inputs.split(","))
     return any(w == layouts.SCALAR or w.startswith(layouts.EXPANDED) for w in words)
 
@@ -107,7 +108,7 @@ def merged(group: Sequence[TorchWay]) -> TorchWay:
         covers=covers,
         unit=max(way.unit for way in group),
         parts=tuple(group),
-        presentation=_combined([way.presentation for way in group]),
+        presentation=combined([way.presentation for way in group]),
     )
 
 
@@ -135,7 +136,7 @@ def _folded(folds: tuple[Callable[[Vector], Vector], ...], v: Vector) -> Vector:
     return v
 
 
-def _combined(presentations: Sequence[Presentation]) -> Presentation:
+def combined(presentations: Sequence[Presentation]) -> Presentation:
     """One presentation with what each of ``presentations`` varies."""
     calls = [p.calls for p in presentations if p.calls != ONCE]
     return Presentation(

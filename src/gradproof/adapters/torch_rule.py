@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -12,6 +15,7 @@ from gradproof.adapters import (
     torch_parts,
     torch_present,
     torch_second,
+    torch_together,
     torch_ways,
     torch_witness,
 )
@@ -21,7 +25,17 @@ from gradproof.adapters.torch_program import OutputChanged, Program, output_fail
 from gradproof.adapters.torch_source import source_of_custom
 from gradproof.adapters.torch_tensors import Spec, to_tensors, to_vector
 from gradproof.errors import UsageError
-from gradproof.rule import PLAIN, BulkRule, Primal, Reference, Reply, Rule, Way, Witness
+from gradproof.rule import (
+    PLAIN,
+    BulkRule,
+    Primal,
+    Reference,
+    Reply,
+    Rule,
+    Together,
+    Way,
+    Witness,
+)
 from gradproof.space import Space, Vector
 from gradproof.verdict import Failure, Source
 
@@ -198,15 +212,30 @@ class TorchRule(Rule):
         """Every presentation that PyTorch can make, merged where they combine."""
         return torch_ways.asked_together(torch_ways.ways_for(self))
 
+    def together(
+        self,
+        xs: Sequence[Any],
+        ybars: Sequence[Any],
+        xbars: Sequence[Any],
+        shares: Sequence[float],
+    ) -> Together:
+        """Those that agree when a forward serves several of them."""
+        return torch_together.together(self, xs, ybars, xbars, shares)
+
     def compiled(self, backend: str) -> tuple[Way, ...]:
         """Under torch.compile; a raw pair is no program of PyTorch's."""
         if self.source.kind == "pair":
             return ()
         return (torch_ways.compiled_by(backend),)
 
+    @property
+    def has_jvp(self) -> bool:
+        """Whether a Function inside defines a forward mode."""
+        return torch_forward_mode.has_jvp(self.classes)
+
     def jvp(self, x: Vector, tangent: Vector) -> Reply | None:
         """J(x) ẋ by the forward mode that a Function inside defines; else None."""
-        if not torch_forward_mode.has_jvp(self.classes):
+        if not self.has_jvp:
             return None
         return torch_forward_mode.jvp(self, x, tangent)
 

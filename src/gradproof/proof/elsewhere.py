@@ -13,9 +13,9 @@ from gradproof.checks import (
 )
 from gradproof.checks.gradient import Compared
 from gradproof.oracles import chart
-from gradproof.proof.comparing import compare_at
+from gradproof.proof.comparing import LARGE, compare_at
 from gradproof.proof.run import Run, must
-from gradproof.rule import RAN_EAGERLY, NotCompiled, Rule
+from gradproof.rule import RAN_EAGERLY, NotCompiled, Rule, Together
 from gradproof.space import Vector
 from gradproof.verdict import (
     Asked,
@@ -114,11 +114,27 @@ def second_order(run: Run, rule: Rule) -> list[Elsewhere]:
     return [Elsewhere("second order", "order", verdict, evidence)]
 
 
-def asked_ways(run: Run, found: Compared) -> tuple[Asked, ...]:
-    """Every way, and forward mode."""
+def asked_ways(
+    run: Run, found: Compared, settled: Together | None = None
+) -> tuple[Asked, ...]:
+    """Every way, and forward mode; what is large in one go, as far as that settles it."""
     if not run.options.ways:
         return ()
-    out = list(ways.asked(run.rule, run.x, run.ybar, run.own))
+    if settled is None and max(run.domain.size, run.codomain.size) >= LARGE:
+        views = (
+            [space.view(v, leaf) for leaf in space]
+            for space, v in (
+                (run.domain, run.x),
+                (run.codomain, run.ybar),
+                (run.domain, run.got),
+            )
+        )
+        settled = ways.together(run.rule, *views)
+    out = list(
+        ways.asked(run.rule, run.x, run.ybar, run.own, settled=settled, got=run.got)
+    )
+    if not run.rule.has_jvp:
+        return tuple(out)
     oracle = run.best(run.rule.primal, run.x)
     scale = oracle.scales()
     tangents = [scale * run.domain.draw(run.rng) for _ in range(2)]

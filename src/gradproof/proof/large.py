@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradproof.checks import bulk as bulk_
+from gradproof.checks import ways
 from gradproof.checks.bulk import Agreed
 from gradproof.checks.gradient import Compared
 from gradproof.checks.rounding import SAFETY
@@ -50,6 +51,7 @@ def passing(rule: Rule, options: Options) -> Record | None:
     evidence, found = _evidence(rule, on_arrays, seen), _compared(rule, seen)
     if options.ways:
         options.reached(OTHERS, 0.6)
+        settled = ways.together(rule, on_arrays.point, seen.ybar, seen.xbar)
         run = _run(rule, options, rng, on_arrays, seen, evidence.value)
         built = compiled(run)
         if built.undecided:
@@ -57,7 +59,7 @@ def passing(rule: Rule, options: Options) -> Record | None:
         notes = (*notes, *built.notes)
         evidence = replace(
             evidence,
-            asked=asked_ways(run, found) + built.asked,
+            asked=asked_ways(run, found, settled) + built.asked,
             elsewhere=other_settings(run, None, found),
             overflow=overflowing(rule),
         )
