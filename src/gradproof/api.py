@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -58,19 +59,21 @@ class Report:
         return self.record.suggestion
 
     @property
-    def jacobians(self) -> dict[tuple[str, str], Jacobians]:
+    def jacobians(self) -> Blocks:
         """Implied and measured Jacobians by (output, input), where they were formed.
 
         Shape of each array: (entries of the output, entries of the input).
         """
         evidence = self.record.evidence
         if evidence is None or evidence.block is None or not evidence.block.whole:
-            return {}
-        return {
-            (out.path, leaf.path): Jacobians(evidence.block, out.slice, leaf.slice)
-            for out in evidence.codomain
-            for leaf in evidence.domain
-        }
+            return Blocks()
+        return Blocks(
+            {
+                (out.path, leaf.path): Jacobians(evidence.block, out.slice, leaf.slice)
+                for out in evidence.codomain
+                for leaf in evidence.domain
+            }
+        )
 
     def __str__(self) -> str:
         """The terminal report, without colour."""
@@ -112,6 +115,28 @@ class Report:
         return figures.draw(self.record)
 
 
+class NoBlock(KeyError):
+    """There is no Jacobian of that name; says which there are."""
+
+    def __str__(self) -> str:
+        """The sentence, without the quotes that a KeyError puts around it."""
+        return str(self.args[0])
+
+
+class Blocks(dict[tuple[str, str], "Jacobians"]):
+    """Jacobians by (output, input), as reports name them."""
+
+    def __missing__(self, key: Any) -> Jacobians:
+        """Tell the names that there are."""
+        if not self:
+            raise NoBlock(
+                f"there is no Jacobian of {key!r}: none was formed as a whole here; ask "
+                "at a smaller size, or with a larger budget="
+            )
+        near = get_close_matches(str(key), [str(k) for k in self], n=3, cutoff=0.0)
+        raise NoBlock(f"there is no Jacobian of {key!r}; there is {', '.join(near)}")
+
+
 class Jacobians:
     """One output by one input: ``implied`` by the rule, ``numerical`` ± ``bar``."""
 
@@ -123,7 +148,13 @@ class Jacobians:
         self.bound = block.bound[rows, cols]
         self.wrong = block.wrong[rows, cols]
 
+    def __repr__(self) -> str:
+        """One line: the shape, and how many entries are wrong."""
+        m, n = self.implied.shape
+        return f"<gradproof.Jacobians {m} by {n}: {self.wrong.sum()} of {m * n} wrong>"
 
+
+@adapters.ordinary()
 def check(
     fn: Any,
     inputs: Any = None,
@@ -424,6 +455,7 @@ Derivatives = Derivative | dict[str, Derivative]
 Jacobian = Derivative | dict[tuple[str, str], Derivative]
 
 
+@adapters.ordinary()
 def jacobian(
     fn: Any,
     x: Any,
@@ -464,6 +496,7 @@ def jacobian(
     return next(iter(found.values())) if len(found) == 1 else found
 
 
+@adapters.ordinary()
 def derivative(
     fn: Any,
     x: Any,

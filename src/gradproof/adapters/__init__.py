@@ -7,7 +7,8 @@ that are imported already: whoever passes a tensor has imported its framework.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from gradproof.adapters import trees
@@ -117,6 +118,17 @@ def primal(
     from gradproof.adapters import numpy_pair
 
     return numpy_pair.forward_of(thing, inputs, kwargs, reset=reset, name=name)
+
+
+@contextmanager
+def ordinary() -> Iterator[None]:
+    """Outside PyTorch's inference mode, whose tensors take part in no gradient."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(mode=False):
+        yield
 
 
 def backend_of(asked: str) -> str:

@@ -11,6 +11,21 @@ from gradproof.verdict import Failure
 _OURS = str(Path(__file__).resolve().parent.parent)
 
 
+class Exited(Exception):
+    """The user's code called ``sys.exit``: a failure of it, and no end of ours."""
+
+    def __init__(self, original: SystemExit) -> None:
+        """Keep what was raised."""
+        super().__init__(original.code)
+        self.original = original
+
+
+def told(error: BaseException | None) -> None:
+    """Raise ``Exited`` in place of a SystemExit; for the end of every call."""
+    if isinstance(error, SystemExit):
+        raise Exited(error) from error
+
+
 def _theirs(frame: traceback.FrameSummary) -> bool:
     """Whether a frame is not gradproof's (the user's, or a library's)."""
     return not frame.filename.startswith(_OURS)
@@ -18,6 +33,8 @@ def _theirs(frame: traceback.FrameSummary) -> bool:
 
 def failure_of(error: BaseException) -> Failure:
     """What the user's code raised, where, and its traceback as they would know it."""
+    if isinstance(error, Exited):
+        error = error.original
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _theirs(f)]
     mine = [f for f in frames if "site-packages" not in f.filename] or frames
     last = mine[-1] if mine else None

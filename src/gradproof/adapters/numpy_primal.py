@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradproof.adapters import randomness, trees
-from gradproof.adapters.failures import failure_of
+from gradproof.adapters.failures import failure_of, told
 from gradproof.adapters.numpy_arrays import Arguments, Shape, Spec, is_number, write
 from gradproof.rule import Primal, Reply, Witness
 from gradproof.space import Space, Vector
@@ -52,6 +52,7 @@ class Calls:
         """Put the user's state back."""
         for source, state in zip(self._sources, self._saved, strict=True):
             source.write(state)
+        told(error)
 
     def rewind(self) -> None:
         """Set the state of the beginning."""

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gradproof.adapters.randomness import drawn
 from gradproof.adapters.torch_autocast import NotUnderAutocast, under_autocast
+from gradproof.adapters.torch_hooks import packing
 from gradproof.adapters.torch_program import Program
 from gradproof.patience import TooLong, allowance, patience
 from gradproof.rule import RAN_EAGERLY, NotCompiled
@@ -385,7 +386,10 @@ def _edited(q: Question) -> Grads:
     saved tensor was one of them; what is answered all the same must be the answer for
     the numbers that the forward saw.
     """
-    outs = q.forward(q.leaves)
+    with packing() as packed:
+        outs = q.forward(q.leaves)
+    if packed:
+        raise Refused  # what was saved is not for the rule to say
     chosen = [q.leaves[int(i)] for i in q.engine.split(" ")[1].split(",")]
     with torch.no_grad():
         for t, other in zip(

@@ -166,3 +166,31 @@ def watching(
             if not _WATCHERS:
                 while _UNDO:
                     _UNDO.pop()()
+
+
+def hooks_stand() -> bool:
+    """Whether hooks on saved tensors stand here; PyTorch's own code alone knows."""
+    top = torch._C._autograd._top_saved_tensors_default_hooks
+    return top(True) is not None  # noqa: FBT003
+
+
+@contextmanager
+def packing() -> Iterator[list[Any]]:
+    """The hooks on saved tensors that stand already, or are set inside.
+
+    What they keep instead of a saved tensor, and whether it is told when that is written
+    on, is theirs to say: offloading may keep the tensor's own memory.
+    """
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    found: list[Any] = ["standing"] if hooks_stand() else []
+    enter = hooks.__enter__
+
+    def noted(self: Any) -> None:
+        found.append(self)
+        enter(self)
+
+    hooks.__enter__ = noted  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        hooks.__enter__ = enter  # type: ignore[method-assign]

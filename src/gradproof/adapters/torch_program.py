@@ -129,7 +129,13 @@ def outputs_of(result: Any) -> list[tuple[str, Tensor]]:
     """The real and complex tensors in a result, by path."""
     leaves: list[tuple[str, Any]] = []
     trees.split(result, "out", is_tensor, leaves)
-    return [(path, t) for path, t in leaves if can_vary(t)]
+    # What is not strided is read as its users read it: made dense, by a step of the
+    # graph whose backward hands back what that layout takes.
+    return [
+        (path, t if t.layout is torch.strided else t.to_dense())
+        for path, t in leaves
+        if can_vary(t)
+    ]
 
 
 def _outputs(n: int) -> str:

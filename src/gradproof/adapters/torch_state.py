@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gradproof.adapters import randomness
+from gradproof.adapters.failures import told
 from gradproof.adapters.randomness import Source, same
 
 
@@ -119,7 +120,6 @@ class State:
         self._watched = False
         self._saved: list[tuple[Source, Any]] = []
         self._flags: tuple[Any, ...] = ()
-        self._inference: Any = None
 
     def also(self, modules: Iterable[torch.nn.Module]) -> State:
         """A state like this one, with the same beginning, for more modules."""
@@ -150,9 +150,6 @@ class State:
             torch.get_default_dtype(),
             torch.get_num_threads(),
         )
-        if torch.is_inference_mode_enabled():
-            self._inference = torch.inference_mode(mode=False)
-            self._inference.__enter__()
         self._modules.save()
         return self
 
@@ -167,9 +164,6 @@ class State:
             self._watched = False
             self._learn()
         self._modules.restore()
-        if self._inference is not None:
-            self._inference.__exit__(None, None, None)
-            self._inference = None
         grad, dtype, threads = self._flags
         torch.set_grad_enabled(grad)
         if torch.get_default_dtype() is not dtype:
@@ -178,6 +172,7 @@ class State:
             torch.set_num_threads(threads)
         for source, state in self._saved:
             source.write(state)
+        told(error)
 
     def _learn(self) -> None:
         """Follow a seldom-used source at every call once it was drawn from."""

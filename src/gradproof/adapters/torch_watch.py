@@ -11,6 +11,7 @@ from torch import Tensor
 from gradproof.adapters import torch_graph, trees
 from gradproof.adapters.torch_body import Cuts
 from gradproof.adapters.torch_callee import is_new_style
+from gradproof.adapters.torch_hooks import hooks_stand
 from gradproof.adapters.torch_pair import is_pair
 from gradproof.adapters.torch_source import display_name, is_generated, operator_forward
 from gradproof.adapters.torch_tensors import bits, changed
@@ -35,6 +36,7 @@ class Watch:
         self.effects: list[Effect] = []
         self._nodes: dict[int, tuple[Any, tuple[Any, ...]]] = {}
         self._names: dict[int, str] = {}
+        self._hooked: set[int] = set()  # nodes whose saved tensors hooks keep
 
     def know(self, path: str, t: Tensor) -> None:
         """``t``, which is kept meanwhile, and what shares its memory, is ``path``."""
@@ -60,6 +62,7 @@ class Watch:
 
     def _applied(self, cls: Any, args: Any, kwargs: Any, original: Any) -> Any:
         given = [(self._name(t, path), t, bits(t)) for path, t in _arguments(cls, args)]
+        hooked = hooks_stand()
         out = original(*args, **kwargs)
         outs = [t for t in _flat(out) if isinstance(t, Tensor)]
         for subject, t, before in given:
@@ -70,6 +73,8 @@ class Watch:
         for t in outs:
             if t.grad_fn is not None:
                 self._nodes[id(t.grad_fn)] = (t.grad_fn, args)
+                if hooked:
+                    self._hooked.add(id(t.grad_fn))
                 for path, a in _arguments(cls, args):
                     self.know(path, a)
         return out
@@ -80,7 +85,9 @@ class Watch:
         self.entered.append(name)
         flat = [g for g in _flat(grads) if isinstance(g, Tensor)]
         before = [bits(g) for g in flat]
-        saved = [(i, t) for i, t in enumerate(_saved(node)) if t is not None]
+        # What hooks keep may be had once only, by the backward itself.
+        held = [] if id(node) in self._hooked else _saved(node)
+        saved = [(i, t) for i, t in enumerate(held) if t is not None]
         kept = [(self._name(t, f"saved tensor {i}"), t, bits(t)) for i, t in saved]
         if name == self.expected and not self.saw:
             self.saw = described(flat)

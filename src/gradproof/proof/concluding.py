@@ -92,14 +92,19 @@ def conclude(
     still: bool = False,
     along: str = "",
     inexact: bool = False,
+    beyond: frozenset[str] = frozenset(),
 ) -> Record:
-    """Verdict, limits and what was not asked."""
+    """Verdict, limits and what was not asked.
+
+    ``beyond`` are slugs that are allowed and do not explain all that is wrong.
+    """
     if found is None:
         findings = diagnose(evidence).findings
     findings = tuple(
         replace(
             f,
-            allowed=f.allowed or f.slug in options.allow or f.slug in rule.source.allow,
+            allowed=f.allowed
+            or f.slug in {*options.allow, *rule.source.allow} - beyond,
         )
         for f in findings
     )
@@ -184,7 +189,10 @@ def too_coarse(
     if not limits:
         return ()
     uniform = next((a.value for a in limits if a.structure == "uniform"), 0.0)
-    coarse = max(evidence.domain.leaves, key=lambda leaf: unit(leaf.precision))
+    leaves = [
+        a for a in (*evidence.domain, *evidence.codomain) if a.precision in RESOLVE
+    ]
+    coarse = max(leaves, key=lambda leaf: unit(leaf.precision))
     wanted = options.resolve
     if wanted is None:  # what is tolerated need not have been seen
         wanted = RESOLVE[coarse.precision] + 2 * options.tolerate

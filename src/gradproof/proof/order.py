@@ -14,7 +14,6 @@ from gradproof.checks import (
     linearity,
     parts,
     plain,
-    stopping,
     ways,
     worth,
 )
@@ -29,7 +28,7 @@ from gradproof.proof.comparing import (
     another_point,
     at_settings,
     compare,
-    excusing,
+    in_last_digits,
     moved_point,
     never_changes,
     stopping_early,
@@ -43,6 +42,7 @@ from gradproof.proof.concluding import (
     stateful,
     symmetric_only,
 )
+from gradproof.proof.covering import more_than_allowed
 from gradproof.proof.elsewhere import (
     as_given,
     asked_ways,
@@ -141,9 +141,9 @@ def proved(
         )
     options.reached(OTHERS, 0.6)
     weighed = at_settings(run, found, refined)
-    found, early = weighed.found, weighed.elsewhere
+    found, early, stopped = weighed.found, weighed.elsewhere, weighed.undecided
     if not refined:
-        found, early = stopping_early(run, truth or rule, found)
+        found, early, stopped = stopping_early(run, truth or rule, found)
     heard = plain.hear(rule, truth, found, run.x, run.ybar, run.rng)
     found = heard.found
     native = as_given(run, truth, found, heard.yard) + heard.elsewhere
@@ -167,7 +167,7 @@ def proved(
     options.reached(CARDS, 0.9)
     evidence = repeated(run, evidence, again)
     undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
-    undecided = (*built.undecided, *weighed.undecided, *heard.undecided, *undecided)
+    undecided = (*built.undecided, *stopped, *heard.undecided, *undecided)
     if wandered:
         undecided = (stateful(base.stateful), *undecided)
     notes = (*rule.notes, *not_the_users(rule), *weighed.notes, *heard.notes)
@@ -182,10 +182,11 @@ def proved(
     evidence = last_digits(run, found, evidence)
     evidence, findings = diagnosed(run, evidence, truth)
     findings = blamed(run, evidence, findings)
+    findings, beyond = more_than_allowed(run, truth or rule, evidence, findings)
     return conclude(
         rule, options, evidence, found, findings, started, undecided, left_out, notes,
         symmetric=symmetric_only(evidence), still=never_changes(run, found),
-        along=constrained.compared(at), inexact=weighed.inexact,
+        along=constrained.compared(at), inexact=weighed.inexact, beyond=beyond,
     )  # fmt: skip
 
 
@@ -222,13 +223,10 @@ def last_digits(run: Run, found: Compared, evidence: Evidence) -> Evidence:
 
     Unless it is explained by a lower precision inside, which has a name of its own.
     """
-    if found.block is None or not found.block.whole or not found.wrong:
-        return evidence
     if evidence.block is not found.block or found.directions:
         return evidence
-    room = stopping.last_digits(found.block, run.domain, run.codomain)
-    wider = excusing(found, room)
-    if wider.wrong or named(evidence, "hidden-low-precision"):
+    wider = in_last_digits(run, found)
+    if wider is None or wider.block is None or named(evidence, "hidden-low-precision"):
         return evidence
     early = Elsewhere("in the last digits", "refine", Verdict.FAIL, note=DIGITS)
     return replace(
