@@ -29,6 +29,7 @@ _INPUTS = "\n".join(
         "  x: f64[8] in -1..1        uniform in a range",
         "  r: f64[8] within 0..1     the function exists only there",
         "  i: int[B] in 0..V         whole numbers from 0 up to, not including, V",
+        "  p: int[N] permutation     each of 0 to N-1 once",
         "  m: bool[B, T]             a mask",
         "  A: f64[N, N] spd          also symmetric, triangular, upper, unit, simplex,",
         "                            sorted, positive",

@@ -67,6 +67,19 @@ PAIRS["truths"] = (
     *PAIRS["truths"][1:],
 )
 
+TURNED = "(perm,) = ctx.saved_tensors; return g{}, None"
+KEPT = "ctx.save_for_backward(perm); return x{}"
+PAIRS["permuted-rows"] = (
+    ("x, perm", KEPT.format("[perm]")),
+    TURNED.format("[perm.argsort()]"),
+    TURNED.format("[perm]"),
+)
+PAIRS["permuted-columns"] = (
+    ("x, perm", KEPT.format("[:, perm]")),
+    TURNED.format("[:, torch.argsort(perm)]"),
+    TURNED.format("[:, perm]"),
+)
+
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_mistake_that_needs_the_right_inputs_fails_at_the_guess(write, run, name):

@@ -221,3 +221,28 @@ def test_a_negative_seed_and_a_missing_size_are_said():
         draw([], {}, -1)
     with pytest.raises(UsageError, match="the extent B needs a size for B"):
         evaluate("B", {})
+
+
+@pytest.mark.parametrize("text", ["int[7] permutation", "int[5, 3] permutation[0]",
+                                  "i32[2, 4, 6] permutation"])  # fmt: skip
+@pytest.mark.parametrize("seed", range(4))
+def test_a_permutation_has_each_once_and_is_not_its_own_inverse(text, seed):
+    (d,) = parse(f"p: {text}")
+    assert str(d) == f"p: {text}"
+    (one,) = draw([d], {}, seed)
+    axis = 0 if "[0]" in text else -1
+    rows = np.moveaxis(one.array, axis, -1).reshape(-1, one.array.shape[axis])
+    for row in rows:
+        assert sorted(row) == list(range(len(row)))
+        assert (np.argsort(row) != row).any()
+        assert (row != np.arange(len(row))).all()
+    assert one.pattern == ""
+
+
+def test_a_permutation_is_of_whole_numbers():
+    for text in ("f64[3] permutation", "c128[3] permutation", "bool[3] permutation",
+                 "int[3] unit", "int[3] permutation in 0..3"):  # fmt: skip
+        with pytest.raises(UsageError):
+            parse(f"p: {text}")
+    assert str(arg.permutation("N")) == "int[N] permutation"
+    assert str(arg.permutation("N", 2, axis=0)) == "int[N, 2] permutation[0]"

@@ -253,7 +253,26 @@ def test_targets_of_whole_numbers_and_truths_are_guessed():
     assert of_source(used) == "x: f64[B, D]; target: bool[B, D]"
 
 
+BY_INVERSE = [
+    "def forward(x, perm):\n return x[:, perm]",
+    "def forward(x, order):\n inv = torch.argsort(order)\n return x.index_select(1, order)",
+    "class C:\n def forward(ctx, x, idx):\n  return x[:, idx]\n"
+    " def backward(ctx, g):\n  idx, = ctx.saved_tensors\n  return g[:, idx.argsort()]",
+]
+
+
+@pytest.mark.parametrize("source", BY_INVERSE)
+def test_what_is_turned_round_is_a_permutation(source):
+    assert of_source(source).endswith(": int[D] permutation")
+
+
+def test_what_is_sorted_is_none():
+    source = "def forward(x):\n i = torch.argsort(x)\n return x.gather(-1, i)"
+    assert of_source(source) == "x: f64[B, D]"
+
+
 UNSHOWN = [
+    ("p: int[N] permutation", ("p other than permutation",)),
     ("x: f64[B, D]", ()),
     ("idx: int[B, 1] in 0..D", ("a value twice in idx along axis 1", "a negative idx")),
     ("idx: int[B, 2*D] in 0..D", ("a negative idx",)),
@@ -262,7 +281,7 @@ UNSHOWN = [
     ("m: bool[B, D]", ("a row of m that is False throughout",)),
     ("t: fixed f64[B]", ("the gradient of t",)),
     ("x: f64[2] in 0.5..2.5", ("x outside 0.5..2.5",)),
-    ("A: f64[2, 2] spd; n: size B; eps: 1e-6", ("A that is not spd",)),
+    ("A: f64[2, 2] spd; n: size B; eps: 1e-6", ("A other than spd",)),
     ('dim: -1; keepdim: True; mode: "mean"; b: None',
      ("keepdim other than True", 'mode other than "mean"', "b other than None")),
 ]  # fmt: skip

@@ -11,11 +11,11 @@ from gradproof.samples.extents import fill as fill
 from gradproof.samples.extents import neighbours as neighbours
 from gradproof.samples.grammar import parse as parse
 from gradproof.samples.grammar import parse_one as parse_one
-from gradproof.samples.guessing import explain_choice as explain_choice
 from gradproof.samples.guessing import guess as guess
-from gradproof.samples.guessing import quoted as quoted
-from gradproof.samples.guessing import shown as shown
 from gradproof.samples.guessing import unfamiliar as unfamiliar
 from gradproof.samples.recorded import load as load
 from gradproof.samples.recorded import save as save
+from gradproof.samples.showing import explain_choice as explain_choice
+from gradproof.samples.showing import quoted as quoted
+from gradproof.samples.showing import shown as shown
 from gradproof.samples.unshown import unshown as unshown

@@ -13,6 +13,7 @@ from gradproof.samples.constructors import integers as int
 from gradproof.samples.constructors import keyword as keyword
 from gradproof.samples.constructors import mask as mask
 from gradproof.samples.constructors import named as named
+from gradproof.samples.constructors import permutation as permutation
 from gradproof.samples.constructors import positive as positive
 from gradproof.samples.constructors import rand as rand
 from gradproof.samples.constructors import randn as randn
@@ -28,6 +29,6 @@ from gradproof.samples.constructors import within as within
 
 __all__ = [
     "between", "described", "fixed", "index", "int", "keyword", "mask", "named",
-    "positive", "rand", "randn", "simplex", "size", "sorted", "spd", "symmetric",
+    "permutation", "positive", "rand", "randn", "simplex", "size", "sorted", "spd", "symmetric",
     "triangular", "unit", "upper", "value", "within",
 ]  # fmt: skip

@@ -144,6 +144,11 @@ def increasing(*shape: Any, axis: int = -1, dtype: str = "float64") -> Described
     return _patterned("sorted", shape, dtype, axis)
 
 
+def permutation(*shape: Any, axis: int = -1, dtype: str = "int64") -> Described:
+    """Each whole number below the extent of ``axis`` once along it."""
+    return _patterned("permutation", shape, dtype, axis)
+
+
 def _patterned(
     name: str, shape: tuple[Any, ...], dtype: str, axis: int = -1
 ) -> Described:

@@ -39,9 +39,10 @@ PATTERNS = {
     "simplex": "positive and of sum 1 along an axis",
     "sorted": "increasing along an axis",
     "positive": "greater than 0",
+    "permutation": "each whole number below the extent once along an axis",
 }
 SQUARE = frozenset({"spd", "symmetric", "triangular", "upper"})
-ALONG = frozenset({"unit", "simplex", "sorted"})
+ALONG = frozenset({"unit", "simplex", "sorted", "permutation"})
 
 
 class Given:
@@ -262,7 +263,9 @@ def _validate_pattern(d: Described) -> None:
     if name not in PATTERNS:
         raise UsageError(unknown("pattern", name, tuple(PATTERNS)))
     also_complex = d.dtype in COMPLEX and (name in SQUARE or name == "unit")
-    if d.dtype not in FLOATING and not also_complex:
+    whole = d.dtype in INTEGERS and name == "permutation"
+    real = d.dtype in FLOATING and name != "permutation"
+    if not real and not whole and not also_complex:
         raise UsageError(f"{name} has no meaning for {d.dtype}")
     if name in SQUARE and len(d.shape) < 2:
         raise UsageError(

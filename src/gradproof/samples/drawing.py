@@ -86,7 +86,7 @@ def _draw_one(
     label = d.name or f"input {position}"
     common: dict[str, Any] = {
         "name": d.name, "fixed": d.fixed, "low": d.floor, "high": d.ceiling,
-        "keyword": d.keyword, "pattern": d.pattern,
+        "keyword": d.keyword, "pattern": "" if d.dtype in INTEGERS else d.pattern,
     }  # fmt: skip
     if d.is_size:
         return Drawn(array=None, value=evaluate(d.value, sizes), **common)
@@ -117,6 +117,8 @@ def _array(
 ) -> Array:
     if d.dtype == "bool":
         return _mask(shape, rng)
+    if d.dtype in INTEGERS and d.pattern:
+        return _permutation(shape, pattern_parts(d.pattern)[1], rng)
     if d.dtype in INTEGERS:
         low = 0 if d.low is None else evaluate(_extent(d.low), sizes)
         high = low + _INTEGERS_BELOW
@@ -171,6 +173,14 @@ def _integers(
         flat[first], flat[second] = low, rng.integers(low + 1, high)
         flat[third] = flat[second]
     return flat.reshape(shape)
+
+
+def _permutation(shape: tuple[int, ...], axis: int, rng: np.random.Generator) -> Array:
+    """Along ``axis`` one cycle through all: of three or more never its own inverse."""
+    order = rng.permuted(np.indices(shape)[axis], axis=axis)
+    out = np.empty(shape, dtype=np.int64)
+    np.put_along_axis(out, order, np.roll(order, 1, axis=axis), axis=axis)
+    return out
 
 
 def _floats(

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import inspect
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gradproof.errors import UsageError
 from gradproof.samples.described import FLOATING, Described, literal
-from gradproof.samples.extents import Extent, evaluate, fill, parse_extent
+from gradproof.samples.extents import Extent, fill, parse_extent
 from gradproof.samples.grammar import parse_one
 from gradproof.samples.hints import Hints, read_hints
 from gradproof.samples.vocabulary import (
@@ -41,11 +40,14 @@ _ONLY_WITH = {
     "classes": {"labels", "index"}, "gather": {"index", "table"}, "scatter": {"index"},
     "edges": {"index"}, "aligned": {"index"}, "aligned_rows": {"index"},
     "picked": {"index"}, "hits": {"labels"}, "counts": {"labels"},
+    "permuted_columns": {"permutation"}, "permuted_rows": {"permutation"},
+    "permuted_line": {"permutation"}, "permuted_each": {"permutation"},
     "line_hits": {"labels"}, "line_counts": {"labels"},
     "linear": {"vector", "matrix", "bias"}, "recurrent": {"vector", "matrix"},
     "state": {"vector", "matrix"}, "conv1d": {"vector"}, "conv2d": {"vector"},
     "chain": {"vector"},
 }  # fmt: skip
+_DISCRETE = frozenset({"labels", "index", "mask", "permutation"})
 _IGNORING = "=-1"  # a label that is ignored; labels then start at it
 _WITH_WEIGHTS = (
     "rows", "same", "linear", "matmul", "recurrent", "state", "filter", "chain",
@@ -112,34 +114,6 @@ def unfamiliar(signature: inspect.Signature, *, source: str = "") -> tuple[str, 
     )
 
 
-def explain_choice(
-    described: Sequence[Described], sizes: Mapping[str, int] | None = None
-) -> str:
-    """The line that says which inputs were guessed, and how to choose others."""
-    chosen = shown(described, sizes or {})
-    return f"inputs: {chosen} (guessed; choose with -i {quoted(described)})"
-
-
-def shown(described: Sequence[Described], sizes: Mapping[str, int]) -> str:
-    """The descriptions with numbers in place of the symbols, as ``draw`` sets them."""
-    filled = fill([s for d in described for s in d.symbols], sizes)
-    return "; ".join(str(_sized(d, filled)) for d in described)
-
-
-def quoted(described: Sequence[Described]) -> str:
-    """The descriptions as one word of a shell."""
-    return shlex.quote("; ".join(map(str, described)))
-
-
-def _sized(d: Described, sizes: Mapping[str, int]) -> Described:
-    ends = [evaluate(e, sizes) if isinstance(e, str) else e for e in (d.low, d.high)]
-    shape = tuple(evaluate(extent, sizes) for extent in d.shape)
-    out = replace(d, shape=shape, low=ends[0], high=ends[1])
-    if d.is_size:
-        out = replace(out, value=evaluate(d.value, sizes), is_size=False)
-    return out
-
-
 def _slots(signature: inspect.Signature, source: str) -> list[_Slot]:
     names = tuple(signature.parameters)
     hints = read_hints(source, names)
@@ -189,7 +163,7 @@ def _options(p: inspect.Parameter, hints: Hints, *, first: bool) -> tuple[str, .
     if annotated.startswith("="):
         return (annotated,)
     if annotated == "tensor":
-        is_role = role in TENSORS or role in ("labels", "index", "mask")
+        is_role = role in TENSORS or role in _DISCRETE
         return (role if is_role else "data",)
     if annotated == "other":
         return ()
@@ -218,6 +192,8 @@ def _role(name: str, hints: Hints) -> str:
     """The role that a name and its use suggest; "" when neither says anything."""
     named = _named_role(name)
     used = hints.kind.get(name, "")
+    if "permutation" in (used, named):
+        return "permutation"
     names = hints.names
     if name == "k" and "q" in names:
         return "data"
@@ -311,6 +287,8 @@ def _ordered(slots: Sequence[_Slot], hints: Hints) -> list[str]:
     usual = [*(_WITH_WEIGHTS if weights else ()), *SCHEMES]
     if roles & {"labels"}:
         wanted = ["classes", *wanted]
+    if "permutation" in roles:
+        wanted = [name for name in SCHEMES if name.startswith("permuted")] + wanted
     if roles & {"index"}:
         usual = ["gather", "scatter", "edges", "aligned", "aligned_rows", "picked",
                  "classes", *usual]  # fmt: skip
@@ -380,8 +358,9 @@ def _fill(slots: Sequence[_Slot], scheme: str, variant: int) -> tuple[Described,
 def _text(option: str, shapes: Mapping[str, str], tensors: int, *, matrix: bool) -> str:
     if option == "count":
         return shapes.get("count", VALUES["count"][0])
-    if option in ("index", "labels", "mask"):
+    if option in _DISCRETE:
         usual = {
+            "permutation": "int[B] permutation",
             "index": "int[B] in 0..3",
             "labels": "int[B] in 0..3",
             "mask": "bool[B]",

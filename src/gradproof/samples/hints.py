@@ -32,7 +32,7 @@ class Hints:
 
     ``rank`` and ``last`` are exact numbers of axes and extents of the last axis;
     ``at_least`` and ``last_at_least`` lower bounds. ``kind`` is one of index, labels,
-    mask, axis, count. ``words`` are values that a parameter is compared with.
+    permutation, mask, axis, count. ``words`` are values that a parameter is compared with.
     ``silent`` are parameters for which every ``return`` of backward says None.
     """
 
@@ -64,6 +64,9 @@ def read_hints(source: str, names: tuple[str, ...]) -> Hints:
     for node in ast.walk(scope):
         _read(node, hints)
     hints.calls = frozenset(_called(scope))
+    for part in filter(None, (scope, backward)):
+        for node in ast.walk(part):
+            _read_inverse(node, hints)
     if backward is not None:
         hints.silent = frozenset(_silent(backward, names))
         hints.calls |= {"conj"} & set(_called(backward))
@@ -163,6 +166,18 @@ def _read_call(node: ast.Call, hints: Hints) -> None:
         _read_product(arguments[1], hints)
     if called == "linear" and len(arguments) > 1:
         hints.turned |= {_name(arguments[1], hints)} - {""}
+
+
+def _read_inverse(node: ast.AST, hints: Hints) -> None:
+    """``perm.argsort()``: an index that is turned round so is a permutation."""
+    if not isinstance(node, ast.Call) or _last_name(node.func) != "argsort":
+        return
+    turned = node.args[:1]
+    if isinstance(node.func, ast.Attribute) and not _is_module(node.func):
+        turned = [node.func.value]
+    for name in (_name(each, hints) for each in turned):
+        if hints.kind.get(name) == "index":
+            hints.kind[name] = "permutation"
 
 
 def _mark(node: ast.expr | None, kind: str, hints: Hints) -> None:

@@ -24,7 +24,7 @@ def _of(d: Described, one: Drawn) -> Iterator[str]:
     if one.array is None:
         if not d.is_size and isinstance(one.value, (bool, str, type(None))):
             yield f"{d.name} other than {literal(one.value)}"
-    elif d.dtype in INTEGERS:
+    elif d.dtype in INTEGERS and not d.pattern:
         yield from _of_integers(d.name, one.array)
     elif d.dtype == "bool":
         if one.array.ndim and one.array.any(axis=-1).all():
@@ -33,7 +33,7 @@ def _of(d: Described, one: Drawn) -> Iterator[str]:
         if d.fixed:
             yield f"the gradient of {d.name}"
         if d.pattern:
-            yield f"{d.name} that is not {d.pattern}"
+            yield f"{d.name} other than {d.pattern}"
         elif d.low is not None or d.high is not None:
             yield f"{d.name} outside {written_end(d.low)}..{written_end(d.high)}"
 

@@ -15,6 +15,7 @@ _ROLES: dict[str, str] = {
     "labels": "target targets label labels cls gold truth",
     "index": "idx index indices ids id seg segment segments segment_ids row col rows cols"
     " src_index dst batch_index edge",
+    "permutation": "perm perms permutation permutations",
     "mask": "mask masks attn_mask attention_mask keep valid key_padding_mask",
     "eps": "eps epsilon tol atol rtol tolerance",
     "axis": "dim axis",
@@ -100,6 +101,11 @@ SCHEMES: dict[str, dict[str, str]] = {
     # More places in an index than values that it may have: some occur twice in a row.
     "aligned": {"data": "f64[B, D]", "index": "int[B, 2*D] in 0..D"},
     "aligned_rows": {"data": "f64[B, D]", "index": "int[2*B, D] in 0..B"},
+    # The longer axis first: of the shorter one this permutation is no index at all.
+    "permuted_columns": {"data": "f64[B, D]", "permutation": "int[D] permutation"},
+    "permuted_rows": {"data": "f64[B, D]", "permutation": "int[B] permutation"},
+    "permuted_line": {"data": "f64[N]", "permutation": "int[N] permutation"},
+    "permuted_each": {"data": "f64[B, D]", "permutation": "int[B, D] permutation"},
     "picked": {"data": "f64[B, D]", "index": "int[B, 1] in 0..D"},
     "hits": {"data": "f64[B, D]", "labels": "bool[B, D]"},
     "counts": {"data": "f64[B, D]", "labels": "int[B, D] in 0..3"},
