@@ -107,3 +107,24 @@ def undone(text: str) -> str:
     if abs(back.numerator) == 1:
         return f"{{old}} / {back.denominator * back.numerator}"
     return f"{{old}} * ({back.numerator} / {back.denominator})"
+
+
+def miscounted(found: Ratio, look: Look) -> str:
+    """What to do where the factor is a count over a size: another number was divided by.
+
+    "" for 2, 1/2, n and 1/n, which are factors of their own.
+    """
+    for up in (False, True):
+        low, high = (1 / found.high, 1 / found.low) if up else (found.low, found.high)
+        for name, n in extents(look):
+            count = round(0.5 * (low + high) * n)
+            near = low <= count / n <= high or abs(low - count / n) <= 1e-9
+            if not (2 <= count < n and 2 * count != n and near):
+                continue
+            if (high - low) * n < 0.1:
+                right, wrong = (n, count) if up else (count, n)
+                return (
+                    f"divide by {right} where it divides by {wrong} ({n} = {name}): count "
+                    "what the forward counts (a mask, an ignored index, n - 1)"
+                )
+    return ""

@@ -142,6 +142,9 @@ class _Asking:
             if parts:
                 found.extend(parts)
                 left = tuple(a for a in left if a is not leaf)
+        if left and 2 * len(left) >= len(look.wrong_leaves) and not _firm(found):
+            # A loose explanation of the smaller part is none.
+            found, left = [], look.wrong_leaves
         merged = _merge(found)
         if not merged:
             part = look.on(left) if left else look
@@ -197,6 +200,14 @@ def about_cotangent(slug: str) -> bool:
 
 def _of_layer(layer: str) -> Iterable[Card]:
     return (one for one in cards() if layer in one.layers)
+
+
+def _firm(found: list[Finding]) -> bool:
+    """Whether some finding has a card of plain signs, or a repair that agrees."""
+    return any(
+        card(f.slug).specificity >= PLAIN or (f.help and f.help.confirmed)
+        for f in found
+    )
 
 
 def _merge(found: list[Finding]) -> list[Finding]:

@@ -188,3 +188,27 @@ def _inner(look: Look, p: Panel, into: Leaf) -> Factor | None:
     fact = "the Jacobian is what the backward implies, times one more matrix"
     return Factor("", (fact,), help="apply the derivative of the first step of the forward "
                   "(a normalisation, a scaling) last")  # fmt: skip
+
+
+def of_cotangent(look: Look) -> str:
+    """The first step of the backward is missing: J = M·G for one matrix M of the outputs.
+
+    M serves all inputs at once, so that it is told where there are more input than
+    output elements; G being the sparser, it is missing rather than another one.
+    """
+    every = Look.at(look.evidence)
+    p = every.block
+    if p is None or not every.whole or not p.ok.all() or not np.isfinite(p.got).all():
+        return ""
+    m, n = p.got.shape
+    error = p.bound + AMPLIFY * p.own
+    if not 2 <= m <= 128 or n < m + max(2, m // 4) or rank(p.got, error) < m:
+        return ""
+    if got_support(p).sum() >= want_support(p).sum():
+        return ""
+    step = np.linalg.lstsq(p.got.T, p.want.T, rcond=None)[0].T
+    room = p.bound + AMPLIFY * (np.abs(step) @ p.own)
+    room = room + 1e-9 * np.abs(step) @ np.abs(p.got)
+    if not np.all(np.abs(step @ p.got - p.want) <= 4 * room):
+        return ""
+    return "the Jacobian is one matrix on the outputs times what the backward implies"

@@ -102,7 +102,7 @@ def constant_part(look: Look) -> Part | None:
     return Part(call(leaf.path, found), wrong, constant)
 
 
-def in_turns(look: Look) -> list[tuple[str, Ratio]]:
+def turns(look: Look) -> list[tuple[str, Ratio]]:
     """Even and odd indices along an axis, each off by one constant of its own."""
     if len(look.wrong_leaves) != 1 or look.wrong_leaves[0].is_complex:
         return []

@@ -53,6 +53,25 @@ def _products(values: Matrix, error: Matrix, shape: tuple[int, ...]) -> int:
     return min(found)
 
 
+def shared(look: Look, p: Panel, into: Leaf, out: Leaf) -> tuple[bool, str] | None:
+    """Whether the difference is the gradient of another input: a path that both take."""
+    every = Look.at(look.evidence)
+    for other in look.evidence.domain:
+        q = every.pair(other, out) if other.shape == into.shape else None
+        if q is None or other.path == into.path or q.got.shape != p.got.shape:
+            continue
+        room = p.slack + q.bound
+        strong = np.abs(q.want) > SIGNAL * room
+        if not q.ok.all() or strong.sum() < 3:
+            continue
+        for sign, extra in ((1.0, False), (-1.0, True)):
+            if np.all(np.abs(p.want - p.got - sign * q.want) <= room):
+                what = "given minus expected" if extra else "expected minus given"
+                fact = f"{what} is the gradient of {other.path} in every entry"
+                return extra, fact
+    return None
+
+
 def along(look: Look, p: Panel, into: Leaf, out: Leaf) -> tuple[bool, str] | None:
     """Whether the difference is, row by row, a multiple of an array in sight.
 

@@ -45,42 +45,4 @@ class BlockAt:
     rough: bool = False
 
 
-@dataclass(frozen=True)
-class Frozen:
-    """The plain vjp with only these input leaves requiring grad. Answer: x̄."""
-
-    key: str
-    leaves: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Indices:
-    """The Jacobian when an integer input has (no) duplicates. Answer: a ``verdict.Block``."""
-
-    key: str
-    path: str
-    unique: bool = True
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    """The Jacobian of the same call with one setting changed. Answer: a ``verdict.Block``.
-
-    ``setting`` is an argument and its value, e.g. "training=False".
-    """
-
-    key: str
-    setting: str
-
-
-@dataclass(frozen=True)
-class Replay:
-    """The plain vjp with the generator set back to where the forward began.
-
-    Answer: x̄ for the cotangent of the first probe.
-    """
-
-    key: str
-
-
-Request: TypeAlias = At | Block | BlockAt | Frozen | Indices | Neighbour | Replay
+Request: TypeAlias = At | Block | BlockAt

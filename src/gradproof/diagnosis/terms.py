@@ -11,7 +11,7 @@ from gradproof.diagnosis.algebra import AMPLIFY, planted, rank, ratio, zero_got
 from gradproof.diagnosis.identify import Formula, fit
 from gradproof.diagnosis.look import Look, Panel
 from gradproof.diagnosis.parts import cotangents_of, name_part, wrong_columns
-from gradproof.diagnosis.products import along, one_product
+from gradproof.diagnosis.products import along, one_product, shared
 from gradproof.diagnosis.seen import variables
 from gradproof.diagnosis.structure import complexity, components, support
 from gradproof.space import Leaf, Matrix
@@ -42,6 +42,7 @@ def difference(look: Look) -> Term | None:
             _misrouted(look, p, into, out)
             or _low_rank(p, into, out)
             or _absent(p, into, out)
+            or _of(shared(look, p, into, out))
             or _of(one_product(p, into, out))
             or _of(along(look, p, into, out))
         )

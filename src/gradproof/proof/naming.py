@@ -88,15 +88,9 @@ class Left:
 
 def answer(
     run: Run, rule: Rule, evidence: Evidence, request: requests_.Request, left: Left
-) -> Block | Probe | Vector | None:
+) -> Block | Probe | None:
     """The answer to one request, or None where it cannot be had in time."""
     x, domain, m = evidence.point, rule.primal.domain, rule.primal.codomain.size
-    if isinstance(request, requests_.Frozen):
-        for way in rule.ways():
-            for part in (way, *way.parts):
-                if part.name == f"only {request.leaves[0]} requires grad":
-                    return rule.vjp(x, run.ybar, part).value
-        return None
     if isinstance(request, requests_.BlockAt | requests_.At):
         # A card knows nothing of declared sets: what it asks for may lie outside.
         x = domain.snap(settled(domain, x, request.x))
@@ -106,10 +100,8 @@ def answer(
         rough = rough or not small or len(request.cols) > gradient.CONFIRMED_COLUMNS
         plan = left.plan(len(request.rows), len(request.cols), rough=rough)
         return block_at(run, rule, x, request.rows, request.cols, plan)
-    if isinstance(request, requests_.At):
-        plan = left.plan(0, len(request.cols), rough=False)
-        return probe_at(run, rule, x, request, plan)
-    return None
+    plan = left.plan(0, len(request.cols), rough=False)
+    return probe_at(run, rule, x, request, plan)
 
 
 def probe_at(

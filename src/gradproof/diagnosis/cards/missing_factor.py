@@ -6,7 +6,7 @@ from gradproof.diagnosis.algebra import ratio
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.constants import is_factor
 from gradproof.diagnosis.factored import another, scalar, which
-from gradproof.diagnosis.factors import computed, factor
+from gradproof.diagnosis.factors import computed, factor, of_cotangent
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.varying import varies
 from gradproof.diagnosis.words import gradient_of
@@ -47,4 +47,20 @@ def _match(look: Look) -> Match | None:
     )
 
 
+def _last_step(look: Look) -> Match | None:
+    fact = of_cotangent(look)
+    if not fact:
+        return None
+    paths = [a.path for a in look.wrong_leaves]
+    return Match(
+        f"{look.name} lacks the derivative of the forward's last step in "
+        f"{gradient_of(paths)}",
+        (fact, "one such matrix serves every input"),
+        note="where that step changes little, this nearly passes",
+        help="send grad_output through the last step of the forward first: a linear "
+        "solve, a normalisation, an activation",
+    )
+
+
+LATER = Card("missing-factor", Severity.ERROR, 39, _last_step)
 CARD = Card("missing-factor", Severity.ERROR, 50, _match)

@@ -5,24 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from gradproof.diagnosis.algebra import AMPLIFY, zero_got, zero_want
-from gradproof.diagnosis.card import FIRST, PURITY, Card, Match
+from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look, Panel
-from gradproof.diagnosis.requests import Replay, Request
 from gradproof.verdict import Severity
-
-_KEY = "replay"
-
-
-def _wants(look: Look) -> tuple[Request, ...]:
-    drew = any(f.slug == "draws-in-backward" for f in look.evidence.effects)
-    if look.layer == PURITY and (drew or look.evidence.nondeterministic):
-        return (Replay(_KEY),)
-    return ()
 
 
 def _match(look: Look) -> Match | None:
-    if look.layer == PURITY:
-        return _replayed(look)
     masks = [_mask(p) for p in look.panels if p.rows is not None and p.bad.any()]
     if not masks or not all(masks):
         return None
@@ -49,24 +37,4 @@ def _mask(p: Panel) -> float | None:
     return scale if same and diagonal and p.bad.sum() >= 2 else None
 
 
-def _replayed(look: Look) -> Match | None:
-    answer = look.evidence.answer(_KEY)
-    if not isinstance(answer, np.ndarray) or not look.evidence.probes:
-        return None
-    probe = look.evidence.probes[0]
-    known = (probe.expected.code == 0) & np.isfinite(probe.expected.value)
-    room = probe.expected.bound + AMPLIFY * probe.own
-    right = np.abs(answer - probe.expected.value) <= room
-    if not (known.any() and right[known].all() and probe.wrong.any()):
-        return None
-    return Match(
-        f"{look.name} draws random numbers anew where it needs those of the forward",
-        ("with the generator set back to where the forward began, x̄ is right",),
-        note="the mean over many calls is right, and the loss still goes down",
-        help="save the mask that forward drew (or the state of its generator)",
-    )
-
-
-CARD = Card(
-    "random-mismatch", Severity.ERROR, 68, _match, _wants, layers=(PURITY, FIRST)
-)
+CARD = Card("random-mismatch", Severity.ERROR, 68, _match)
