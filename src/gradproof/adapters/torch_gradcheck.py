@@ -28,6 +28,7 @@ from gradproof.adapters.torch_gradcheck_options import (
     Options,
     SecondOptions,
     judgeable,
+    with_grad,
 )
 from gradproof.adapters.torch_gradcheck_second import (
     gradient_of,
@@ -279,7 +280,7 @@ def _check(
         and bool(outputs)
         and judgeable(inputs, func_out)
     )
-    bench = Bench(func, inputs, judge, admitted=admitted)
+    bench = Bench(with_grad(func, func_out), inputs, judge, admitted=admitted)
     if options.check_backward_ad:
         for aspect in aspects_backward(func, func_out, inputs):
             compare(aspect, options, bench)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -168,6 +169,20 @@ class Bench:
             usable = uses_arguments(self._func, self._inputs)
             self._answer = (self._judge(self._func, self._inputs) if usable else None,)
         return self._answer[0]
+
+
+def with_grad(func: Callable[..., Any], outputs: tuple[Any, ...]) -> Callable[..., Any]:
+    """``func`` with those of its outputs that require grad; the others are not asked."""
+    kept = [number for number, out in enumerate(outputs) if out.requires_grad]
+    if len(kept) == len(outputs):
+        return func
+
+    @functools.wraps(func)
+    def some(*inputs: Any) -> tuple[Any, ...]:
+        given = as_tuple(func(*inputs))
+        return tuple(given[number] for number in kept)
+
+    return some
 
 
 def judgeable(inputs: tuple[Any, ...], outputs: tuple[Any, ...]) -> bool:
