@@ -151,7 +151,7 @@ class Bulk(ABC):
     ``view_shape`` and the precision of its leaf, and stays on its device. ``xp`` has the
     functions on arrays by the names that frameworks share with NumPy. A list has one
     array for each leaf; None stands for a failure of the user's code. What is returned
-    may share memory with what the user's code holds.
+    shares no memory with the inputs; it may with what the user's code holds.
     """
 
     xp: Any
@@ -165,7 +165,14 @@ class Bulk(ABC):
 
     @abstractmethod
     def array(self, leaf: Leaf, numbers: np.ndarray[Any, Any]) -> Any:
-        """``numbers`` in the view shape and precision of a leaf, on its device."""
+        """``numbers`` in the view shape and precision of a leaf, on its device.
+
+        The precision may be ``int8`` too.
+        """
+
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...], precision: str) -> Any:
+        """An array to be written on, on the device of the inputs."""
 
     @abstractmethod
     def cast(self, a: Any, precision: str) -> Any:
@@ -195,8 +202,8 @@ class BulkRule(Bulk):
     def at(self, point: list[Any]) -> BulkRule:
         """The same rule at another point."""
 
-    def widened(self) -> BulkRule | None:
-        """The same rule in float64, at the same point; None where it does not run."""
+    def widened(self, precision: str) -> BulkRule | None:
+        """The same rule in another precision at the same point; None where it does not run."""
         return None
 
     @abstractmethod
@@ -205,7 +212,7 @@ class BulkRule(Bulk):
 
     @abstractmethod
     def record(self) -> list[Any] | None:
-        """f at the point, its graph being kept."""
+        """Evaluate f at the point and keep its graph."""
 
     @abstractmethod
     def pull(self, ybars: Sequence[Any]) -> list[Any] | None:

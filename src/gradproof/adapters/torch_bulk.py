@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from gradproof.adapters.torch_rule import TorchRule
 
 
+_DTYPES = {**REAL, "int8": torch.int8}
+
+
 class TorchValues(Bulk):
     """The forward alone, on tensors."""
 
@@ -47,7 +50,8 @@ class TorchValues(Bulk):
         try:
             with self.program.state, torch.set_grad_enabled(self.recording):
                 leaves = [t.requires_grad_(self.recording) for t in self._leaves(xs)]
-                return [_real(t) for t in self.program(leaves)]
+                given = {t.untyped_storage().data_ptr() for t in leaves}
+                return [_apart(_real(t), given) for t in self.program(leaves)]
         except Exception:
             return None
 
@@ -62,7 +66,11 @@ class TorchValues(Bulk):
         """``numbers`` as a tensor like that of the leaf."""
         device = self._devices.get(leaf, self.point[0].device)
         shaped = torch.from_numpy(numbers.copy()).reshape(leaf.view_shape)
-        return shaped.to(device=device, dtype=REAL[leaf.precision])
+        return shaped.to(device=device, dtype=_DTYPES[leaf.precision])
+
+    def empty(self, shape: tuple[int, ...], precision: str) -> Any:
+        """A tensor to be written on, beside the inputs."""
+        return torch.empty(shape, dtype=REAL[precision], device=self.point[0].device)
 
     def cast(self, a: Any, precision: str) -> Any:
         """``a`` in another precision."""
@@ -111,17 +119,17 @@ class TorchBulk(TorchValues, BulkRule):
         other.point, other._graph, other._outs = point, None, []
         return other
 
-    def widened(self) -> TorchBulk | None:
-        """The same rule in float64; None where it does not run."""
-        wide = self.rule.in_precision("float64")
+    def widened(self, precision: str) -> TorchBulk | None:
+        """The same rule in another precision; None where it does not run."""
+        wide = self.rule.in_precision(precision)
         if wide is None:
             return None
         other = TorchBulk(wide)
-        other.point = [x.to(torch.float64) for x in self.point]
+        other.point = [x.to(REAL[precision]) for x in self.point]
         return other
 
     def record(self) -> list[Any] | None:
-        """f at the point, its graph being kept."""
+        """Evaluate f at the point and keep its graph."""
         try:
             with self.program.state, torch.enable_grad():
                 leaves = [t.clone().requires_grad_() for t in self._leaves(self.point)]
@@ -206,6 +214,11 @@ def _real(t: Tensor) -> Tensor:
     if t.is_complex():
         t = torch.view_as_real(t.resolve_conj())
     return t.resolve_neg().contiguous()
+
+
+def _apart(t: Tensor, given: set[int]) -> Tensor:
+    """``t``, in memory of its own where it is a view of what was given."""
+    return t.clone() if t.untyped_storage().data_ptr() in given else t
 
 
 def _like(spec: Spec, leaf: Leaf, x: Tensor) -> Tensor:

@@ -6,8 +6,9 @@ which alone may accuse.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from gradproof.verdict import Effect, Form, Limit
 TINY = 2.0**-120
 ALONE = 4  # leaves that are moved alone, the largest; the others together
 SAMPLE = 1 << 14  # entries of which a typical size is taken
+FINE = 1e-4  # a uniform error that two steps must show, or four are taken
 SHARP = 1e-2  # a larger uniform error must have been visible
 ODD = 1e-3  # of the entries may have no sharp derivative, at kinks
 LOOSE = {"float64": 1e-3, "float32": 2e-2, "float16": 0.25, "bfloat16": 0.5}
@@ -96,6 +98,11 @@ def _sample(a: Any) -> Any:
     return flat[:: max(1, len(flat) // SAMPLE)]
 
 
+def _top(a: Any) -> float:
+    """The largest |a|."""
+    return max(float(a.max()), -float(a.min())) if math.prod(a.shape) else 0.0
+
+
 def _same(a: Any, b: Any) -> bool:
     return bool((a == b).all())
 
@@ -107,6 +114,7 @@ class _Question:
         self.rule, self.rng, self.xp, self.cast = rule, rng, rule.xp, rule.cast
         self.domain, self.codomain = rule.domain, rule.codomain
         self.evaluations = self.vjps = 0
+        self.rooms: dict[tuple[str, int, str], Any] = {}
         self.worth = Worth()
         self.narrow: list[Limit] = []
         wide = any(a.precision == "float64" for a in (*rule.domain, *rule.codomain))
@@ -122,7 +130,7 @@ class _Question:
         self._finite(seen.outs)
         self._finite(seen.grads)
         self.start, self.xbar = seen.outs, seen.grads
-        self.tops = [float(abs(g).max()) for g in self.xbar]
+        self.tops = [_top(g) for g in self.xbar]
         self._linear()
         spread = self._shaken()
         usual = [self._usual(k, g) for k, g in enumerate(spread)]
@@ -138,9 +146,10 @@ class _Question:
         probes = wide or probes
         for group in self._groups():
             self._along(group, probes)
-        again = self._value(self.rule, [x + 0.0 for x in self.rule.point])
-        if not all(_same(a, b) for a, b in zip(again, self.start, strict=True)):
-            raise Odd
+        again = self._value(self.rule, self._moved_by(self.rule, {}))
+        for leaf, a, b in zip(self.codomain, again, self.start, strict=True):
+            if not all(_same(a[at], b[at]) for at in slabs(leaf.view_shape)):
+                raise Odd
         return Agreed(
             seen.form, seen.effects, self.start, self.ybar, self.xbar, spread,
             self._limits() + tuple(self.narrow), self.worth, self.method,
@@ -153,10 +162,10 @@ class _Question:
         """Ask for the vjp of 0, of −kȳ, of ȳ₂ and of ȳ + ȳ₂, all from one graph."""
         self.other = self.drawn(self.codomain)
         factor = -min(LARGE[leaf.precision] for leaf in self.codomain)
-        for g in self._pull([0.0 * y for y in self.ybar]):
+        for g in self._pull(self._cotangents(lambda y, _: y * 0.0)):
             if bool(g.any()):
                 raise Odd
-        scaled = self._pull([factor * y for y in self.ybar])
+        scaled = self._pull(self._cotangents(lambda y, _: y * factor))
         if not self._multiple(scaled, factor):
             self._near(scaled, [(factor, self.xbar)])
             if not self._multiple(self._pull(self.ybar), 1.0):
@@ -164,8 +173,25 @@ class _Question:
         del scaled
         self.second = self._pull(self.other)
         self._finite(self.second)
-        both = self._pull([a + b for a, b in zip(self.ybar, self.other, strict=True)])
+        both = self._pull(self._cotangents(lambda y, z: y + z))
         self._near(both, [(1.0, self.xbar), (1.0, self.second)])
+
+    def _cotangents(self, of: Callable[[Any, Any], Any]) -> list[Any]:
+        """What ``of`` makes of both cotangents, written where the last ones were."""
+        out = []
+        for k, (leaf, y) in enumerate(zip(self.codomain, self.ybar, strict=True)):
+            room = self._room("out", k, leaf, leaf.precision)
+            for at in slabs(leaf.view_shape):
+                room[at] = of(y[at], self.other[k][at])
+            out.append(room)
+        return out
+
+    def _room(self, side: str, k: int, leaf: Leaf, precision: str) -> Any:
+        """An array to write on; a fresh one for each number would cost more than it."""
+        key = (side, k, precision)
+        if key not in self.rooms:
+            self.rooms[key] = self.rule.empty(leaf.view_shape, precision)
+        return self.rooms[key]
 
     def _multiple(self, got: list[Any], factor: float) -> bool:
         """Whether ``got`` is ``factor`` times x̄ to the bit."""
@@ -189,21 +215,27 @@ class _Question:
     def _shaken(self) -> list[Any]:
         """The rounding of x̄: what shaking every number by about one ulp does to it."""
         xs, ys = (
-            [
-                x * (1.0 + self._numbers(leaf, _SIGNS, 2.0 * unit(leaf.precision)))
-                for x, leaf in zip(arrays, space, strict=True)
-            ]
-            for arrays, space in (
-                (self.rule.point, self.domain),
-                (self.ybar, self.codomain),
+            [self._nudged(side, k, leaf, a)
+             for k, (leaf, a) in enumerate(zip(space, arrays, strict=True))]
+            for side, space, arrays in (
+                ("in", self.domain, self.rule.point),
+                ("out", self.codomain, self.ybar),
             )
-        )
+        )  # fmt: skip
         self.vjps += 1
         got = self.rule.vjp(xs, ys)
         if got is None:
             raise Odd
         self._finite(got)
+        self.rooms.clear()  # which the answer may be a view of
         return got
+
+    def _nudged(self, side: str, k: int, leaf: Leaf, a: Any) -> Any:
+        room = self._room(side, k, leaf, leaf.precision)
+        signs, step = self._bytes(leaf, _SIGNS), 2.0 * unit(leaf.precision)
+        for at in slabs(leaf.view_shape):
+            room[at] = a[at] * (1.0 + self.cast(signs[at], leaf.precision) * step)
+        return room
 
     def _usual(self, k: int, shaken: Any) -> tuple[float, float]:
         """Turn x̄' into |x̄' − x̄|; its r.m.s., as it is and relative to the entries."""
@@ -227,32 +259,36 @@ class _Question:
         return (total / count) ** 0.5, (relative / count) ** 0.5
 
     def _widened(self, native: Probes) -> Probes | None:
-        """The answers of the same rule in float64, which the native ones are near to.
+        """The answers of the same rule in float32, which the native ones are near to.
 
-        In half precision a rule is its own reference: what is proved of it in float64
+        In half precision a rule is its own reference: what is proved of it in float32
         holds of it to its rounding. None where it is another function there.
         """
-        wide = self.rule.widened()
-        value = None if wide is None else wide.record()
-        if wide is None or value is None or not self._alike(value):
+        wide = self.rule.widened("float32")
+        exact = None if wide is None else wide.exact()
+        if wide is None or exact is None or wide.record() is None:
             return None
-        ybars = [[self.cast(y, "float64") for y in ys] for ys in native.ybars]
+        value = exact.value(self._moved_by(exact, {}))
+        if value is None or not self._alike(value):
+            return None
+        ybars = [[self.cast(y, "float32") for y in ys] for ys in native.ybars]
         xbars = [wide.pull(ys) for ys in ybars]
         wide.forget()
         if xbars[0] is None or xbars[1] is None:
             return None
         self._finite(xbars[0])
         self._finite(xbars[1])
-        tops = [float(abs(g).max()) for g in xbars[0]]
-        self._differenced(wide, value)
+        tops = [_top(g) for g in xbars[0]]
+        self._differenced(exact, value)
         for k, leaf in enumerate(self.domain):
             limit = self._rounded(native, k, xbars[0][k], tops[k])
             self.narrow.append(Limit(f"in {leaf.precision}", limit))
         self.narrow = [max(self.narrow, key=lambda a: a.value)]
+        least = 4.0 * unit("float32")
         return Probes(
             wide, (ybars[0], ybars[1]), (xbars[0], xbars[1]),
-            [g * 2.0**-50 for g in xbars[0]], [top * 2.0**-50 for top in tops],
-            [2.0**-50] * len(tops), tops, "float64",
+            [abs(g) * least for g in xbars[0]], [top * least for top in tops],
+            [least] * len(tops), tops, "float32",
         )  # fmt: skip
 
     def _rounded(self, native: Probes, k: int, exact: Any, top: float) -> float:
@@ -274,7 +310,9 @@ class _Question:
         """What is differenced: the forward in float64 where it is the same function."""
         self._differenced(self.rule, self.start)
         exact = self.rule.exact()
-        value = None if exact is None else exact.value([x + 0.0 for x in exact.point])
+        value = None
+        if exact is not None:
+            value = exact.value(self._moved_by(exact, {}))
         if exact is not None and value is not None and self._alike(value):
             self._differenced(exact, value)
 
@@ -282,9 +320,11 @@ class _Question:
         self.source, self.base, self.method = source, base, "central difference"
         if source is not self.rule:
             self.method += " in float64"
-        self.step = pooled.Step(max(self.source.domain.unit, self.source.codomain.unit))
+        unit_ = max(source.domain.unit, source.codomain.unit)
+        exact = source is not self.rule and self.work != "float64"
+        self.step = pooled.Step(unit_, near=exact)
         self.loose = max(LOOSE[leaf.precision] for leaf in self.source.domain)
-        self.sizes = [float(abs(b).max()) for b in self.base]
+        self.sizes = [_top(b) for b in self.base]
 
     def _alike(self, exact: list[Any]) -> bool:
         """Whether the native values are these, rounded."""
@@ -292,7 +332,7 @@ class _Question:
         for leaf, a, b in zip(self.codomain, self.start, exact, strict=True):
             some = _sample(b)
             usual = float((some * some).mean()) ** 0.5
-            room, least = nearness(coarse, float(abs(b).max()), usual)
+            room, least = nearness(coarse, _top(b), usual)
             for at in slabs(leaf.view_shape):
                 wide = self.cast(b[at], self.work)
                 gap = abs(self.cast(a[at], self.work) - wide)
@@ -312,21 +352,41 @@ class _Question:
         first, lane = group[0], Lanes(self.domain.leaves[group[0]], self.codomain)
         if len(group) == 1:
             self.evaluations += 1
-            lane = lanes(
-                self.rule, self.rule.point, first, 2.0 * us[first], self.start, self.rng
-            )
-        h = self.step.h
-        moved = [self._moved(us, t * h) for t in (1.0, -1.0, 2.0, -2.0)]
+            leaf = self.domain.leaves[first]
+            room = self._room("in", first, leaf, leaf.precision)
+            lane = lanes(self.rule, first, us[first], self.start, room, self.rng)
+        for step in (self.step, replace(self.step, near=False)):
+            worth = Worth()
+            try:
+                self._summed(step, us, lane, probes, worth)
+            except Odd:
+                if not step.near:
+                    raise
+                continue
+            if not step.near or min(worth.uniform) <= FINE:
+                break
+        self.worth.add(worth)
+
+    def _summed(
+        self,
+        step: pooled.Step,
+        us: dict[int, Any],
+        lane: Lanes,
+        probes: Probes,
+        worth: Worth,
+    ) -> None:
+        """What values at these steps say of the answers."""
+        moved = [self._moved(us, t) for t in step.steps]
         self._heard(us, moved)
-        noisy, usual = self._typical(moved)
+        noisy, usual = self._typical(step, moved)
         along = Along(
-            self.source, self.step, self.base, moved, us, self.sizes, noisy, self.loose
+            self.source, step, self.base, moved, us, self.sizes, noisy, self.loose
         )
-        single = lane.width == 1 and len(group) == 1
+        single = lane.width == 1 and len(us) == 1
         if single and all(a.shape == lane.leaf.shape for a in self.codomain):
-            summing.each(probes, along, first, usual, self.worth)
+            summing.each(probes, along, next(iter(us)), usual, worth)
         else:
-            summing.by_cells(probes, along, lane, self.worth)
+            summing.by_cells(probes, along, lane, worth)
 
     def tangent(self, k: int) -> Any:
         """± a quarter of the size of each entry of a leaf, a power of two."""
@@ -343,43 +403,62 @@ class _Question:
         return u
 
     def _moved(self, us: dict[int, Any], t: float) -> list[Any]:
-        source = self.source
-        xs = list(source.point)
-        for k, u in us.items():
-            xs[k] = xs[k] + t * source.cast(u, source.domain.leaves[k].precision)
-        value = self._value(source, xs)
+        value = self._value(self.source, self._moved_by(self.source, us, t))
         self._finite(value)
         return value
+
+    def _moved_by(self, source: Bulk, us: dict[int, Any], t: float = 0.0) -> list[Any]:
+        """The point, moved by t times the tangents ``us``, where it may be written on."""
+        xs = list(source.point)
+        for k, leaf in enumerate(source.domain):
+            if us and k not in us:
+                continue
+            room = self._room("in", k, leaf, leaf.precision)
+            for at in slabs(leaf.view_shape):
+                if k in us:
+                    step = self.cast(us[k][at], leaf.precision) * t
+                    self.xp.add(xs[k][at], step, out=room[at])
+                else:
+                    room[at] = xs[k][at]
+            xs[k] = room
+        return xs
 
     def _heard(self, us: dict[int, Any], moved: list[list[Any]]) -> None:
         """Where nothing moved, the function must be still on one side at least.
 
         Else it may be a staircase, and its steps are to be seen the long way.
         """
-        still = [
-            (f == s) & (g == s)
-            for f, g, s in zip(moved[0], moved[1], self.base, strict=True)
-        ]
-        if not any(bool(a.any()) for a in still):
-            return
-        far = [self._moved(us, t) for t in (pooled.REACH, -pooled.REACH)]
-        for a, f, g, s in zip(still, *far, self.base, strict=True):
-            if bool((a & (f != s) & (g != s)).any()):
-                raise Odd
+        pieces = [(k, at) for k, out in enumerate(self.codomain)
+                  for at in slabs(out.view_shape)]  # fmt: skip
+        far: list[list[Any]] = []
+        for k, at in pieces:
+            start = self.base[k][at]
+            still = moved[0][k][at] == start
+            if not bool(still.any()):
+                continue
+            still &= moved[1][k][at] == start
+            if bool(still.any()):
+                far = far or [self._moved(us, t) for t in (pooled.REACH, -pooled.REACH)]
+                for value in far:
+                    still &= value[k][at] != start
+                if bool(still.any()):
+                    raise Odd
 
-    def _typical(self, moved: list[list[Any]]) -> tuple[float, float]:
+    def _typical(
+        self, step: pooled.Step, moved: list[list[Any]]
+    ) -> tuple[float, float]:
         """How much noisier the values are than their rounding, and a usual slope."""
         noisy, usual = 1.0, 0.0
         for k, s in enumerate(self.base):
-            near, back, far, behind, start = (
-                self.cast(_sample(a), "float64") for a in (*(m[k] for m in moved), s)
+            start, *some = (
+                self.cast(_sample(a), "float64") for a in (s, *(m[k] for m in moved))
             )
-            v = self.step.values(near, back, far, behind, start)
-            floor = self.step.floor(v.first, start, self.sizes[k])
-            noisy = max(noisy, pooled.excess(v.bend, floor, self.xp))
+            v = step.values(start, *some)
+            floor = step.floor(v.first, start, self.sizes[k])
+            noisy = max(noisy, step.excess(v, floor, self.xp))
             live = abs(v.first[v.first != 0])
             if len(live):
-                usual = max(usual, float(self.xp.median(live)) * 0.5 / self.step.h)
+                usual = max(usual, float(self.xp.median(live)) * 0.5 / step.h)
         return noisy, usual
 
     def _limits(self) -> tuple[Limit, ...]:
@@ -415,9 +494,16 @@ class _Question:
             ):
                 raise Odd
 
-    def _numbers(self, leaf: Leaf, table: bytes, scale: float) -> Any:
+    def _bytes(self, leaf: Leaf, table: bytes) -> Any:
+        """Drawn small integers, one byte each."""
         drawn = np.frombuffer(self.rng.bytes(leaf.size).translate(table), dtype=np.int8)
-        return self.rule.array(leaf, drawn) * scale
+        return self.rule.array(replace(leaf, precision="int8"), drawn)
+
+    def _numbers(self, leaf: Leaf, table: bytes, scale: float) -> Any:
+        out = self.cast(self._bytes(leaf, table), leaf.precision)
+        out *= scale
+        return out
 
     def drawn(self, space: Space) -> list[Any]:
+        """A cotangent, or what is like one, for each leaf."""
         return [self._numbers(leaf, _COTANGENTS, 1.0 / _GRID) for leaf in space]

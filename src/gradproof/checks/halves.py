@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradproof.checks.lanes import Lanes
+from gradproof.checks.slabs import slabs
 from gradproof.rule import Bulk
 from gradproof.space import Leaf
 
@@ -23,37 +24,45 @@ Half = np.ndarray[Any, np.dtype[np.bool_]]
 
 def lanes(
     bulk: Bulk,
-    xs: Sequence[Any],
     which: int,
     step: Any,
     start: Sequence[Any],
+    room: Any,
     rng: np.random.Generator,
 ) -> Lanes:
     """The independent axes of leaf ``which``.
 
     Args:
-        bulk: the function.
-        xs: its inputs.
+        bulk: the function, asked next to its point.
         which: the leaf that is moved.
-        step: by how much, an array like it.
-        start: the outputs at ``xs``.
+        step: half of how far, an array like it.
+        start: the outputs at the point.
+        room: an array like it, to write on.
         rng: chooses the halves.
     """
-    leaf = list(bulk.domain)[which]
+    leaf = bulk.domain.leaves[which]
     none = Lanes(leaf, bulk.codomain)
     halves = [_half(n, rng) for n in leaf.shape]
-    moved = list(xs)
-    moved[which] = xs[which] + step * _product(bulk, leaf, halves)
-    value = bulk.value(moved)
+    parts = [_shaped(bulk, leaf, axis, half) for axis, half in enumerate(halves)]
+    x = bulk.point[which]
+    for at in slabs(leaf.view_shape):
+        moved = step[at] * 2.0
+        for axis, part in enumerate(parts):
+            moved *= part[tuple(at[a] if a == axis else slice(None) for a in range(len(at)))]  # fmt: skip
+        bulk.xp.add(x[at], moved, out=room[at])
+    xs = list(bulk.point)
+    xs[which] = room
+    value = bulk.value(xs)
     if value is None:
         return none
-    changed = [_changed(leaf_out, a, b)
-               for leaf_out, a, b in zip(bulk.codomain, value, start, strict=True)]  # fmt: skip
-    if not any(bool(c.any()) for c in changed):
+    along = [
+        _touched(bulk, out, a, b)
+        for out, a, b in zip(bulk.codomain, value, start, strict=True)
+    ]
+    if not any(t.any() for touched in along for t in touched):
         return none
-    along = [[_over(bulk, c, axis) for axis in range(c.ndim)] for c in changed]
     axes: list[int] = []
-    partners: list[list[int]] = [[] for _ in changed]
+    partners: list[list[int]] = [[] for _ in along]
     for axis, half in enumerate(halves):
         if len(half) < 2:
             continue
@@ -79,34 +88,33 @@ def _half(n: int, rng: np.random.Generator) -> Half:
     return np.frombuffer(rng.bytes(n), dtype=np.uint8) < 128
 
 
-def _product(bulk: Bulk, leaf: Leaf, halves: list[Half]) -> Any:
-    """1 where every index lies in its half, to be multiplied with an array of the leaf."""
-    out: Any = 1.0
-    for axis, half in enumerate(halves):
-        shape = [1] * len(leaf.view_shape)
-        shape[axis] = len(half)
-        some = Leaf(leaf.path, tuple(shape), leaf.precision)
-        out = out * bulk.array(some, half.astype(np.float32))
-    return out
+def _shaped(bulk: Bulk, leaf: Leaf, axis: int, half: Half) -> Any:
+    """1 in the half and 0 elsewhere, to be multiplied with an array of the leaf."""
+    shape = [1] * len(leaf.shape)
+    shape[axis] = len(half)
+    some = Leaf(leaf.path, tuple(shape), leaf.precision)
+    out = bulk.array(some, half.astype(np.int8))
+    return out[..., None] if leaf.is_complex else out
 
 
-def _changed(leaf: Leaf, a: Any, b: Any) -> Any:
-    """Elements that are not the same number in both."""
-    differs = (a != b) & ~((a != a) & (b != b))
-    return differs.any(-1) if leaf.is_complex else differs
-
-
-def _over(bulk: Bulk, changed: Any, axis: int) -> Half:
-    moved = bulk.xp.moveaxis(changed, axis, 0)
-    found: Half = bulk.host(moved.reshape(moved.shape[0], -1).any(-1))
-    return found
+def _touched(bulk: Bulk, leaf: Leaf, a: Any, b: Any) -> list[Half]:
+    """Along each axis of an output, the indices at which some element changed."""
+    found = [bulk.zeros((n,)) != 0 for n in leaf.shape]
+    for at in slabs(leaf.view_shape):
+        differs = a[at] != b[at]
+        if leaf.is_complex:
+            differs = differs.any(-1)
+        for axis, seen in enumerate(found):
+            moved = bulk.xp.moveaxis(differs, axis, 0)
+            seen[at[axis]] |= moved.reshape(moved.shape[0], -1).any(-1)
+    return [bulk.host(seen) for seen in found]
 
 
 def _partner(
     back: int, axis: int, half: Half, touched: list[Half], taken: list[int]
 ) -> int | None:
     """The axis of an output along which the half alone changed; the likeliest first."""
-    order = [axis, len(touched) + back, *range(len(touched))]
+    order: list[int] = [axis, len(touched) + back, *range(len(touched))]
     for o in order:
         fits = 0 <= o < len(touched) and o not in taken
         if not (fits and len(touched[o]) == len(half)):

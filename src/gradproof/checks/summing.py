@@ -61,7 +61,7 @@ class Probes:
 
 @dataclass(frozen=True, eq=False)
 class Along:
-    """Values of a function at ±h and ±2h along a tangent, by outputs.
+    """Values of a function at the steps along a tangent, by outputs.
 
     ``us`` has the tangent by the number of the leaf; ``noisy`` is the noise of the
     values in units of its floor; ``tops`` are the largest |f|; a slope is ``loose``
@@ -81,9 +81,10 @@ class Along:
         """Of a piece of output ``k``: what four values say, and their noise."""
         cast = self.source.cast
         start = cast(self.base[k][at], "float64")
-        near, back, far, behind = (cast(m[k][at], "float64") for m in self.moved)
-        v = self.step.values(near, back, far, behind, start)
-        v = pooled.Values(*(cast(a, work) for a in (v.first, v.second, v.bend)))
+        v = self.step.values(start, *(cast(m[k][at], "float64") for m in self.moved))
+        first = cast(v.first, work)
+        second = first if v.second is v.first else cast(v.second, work)
+        v = pooled.Values(first, second, cast(v.bend, work))
         noise = self.step.floor(v.first, cast(start, work), self.tops[k], self.noisy)
         return v, noise
 
@@ -98,6 +99,15 @@ class Worth:
     pairs: int = 0
     entries: int = 0
     left_out: int = 0
+
+    def add(self, other: Worth) -> None:
+        """What another direction could have seen."""
+        self.uniform += other.uniform
+        self.row += other.row
+        self.entry += other.entry
+        self.pairs += other.pairs
+        self.entries += other.entries
+        self.left_out += other.left_out
 
 
 def each(p: Probes, a: Along, k: int, usual: float, worth: Worth) -> None:
@@ -216,13 +226,16 @@ def _expected(p: Probes, a: Along, lane: Lanes) -> tuple[list[pooled.Values], An
             v, sigma = a.values(j, at, p.work)
             cells = within(at, keep)
             # A few kinks among many outputs are noise to their sum.
-            shake = xp.fmax(sigma, abs(v.bend) * (1.0 / pooled.DEVIATION)) * WEIGHT
+            shake = xp.fmax(sigma, abs(v.bend) * (1.0 / a.step.deviation)) * WEIGHT
             noise[cells] += folded(xp, shake * shake, keep)
             for out, ybar in zip(sums, p.ybars, strict=True):
                 w = p.rule.cast(ybar[j][at], p.work)
-                for total, part in zip(out, (v.first, v.second, v.bend), strict=True):
+                parts = (
+                    (v.first, v.bend) if a.step.near else (v.first, v.bend, v.second)
+                )
+                for total, part in zip(out, parts, strict=False):
                     total[cells] += folded(xp, w * part, keep)
-    return [pooled.Values(*out) for out in sums], noise
+    return [pooled.Values(first, second, bend) for first, bend, second in sums], noise
 
 
 def _answered(p: Probes, a: Along, lane: Lanes) -> tuple[list[Any], Any]:
