@@ -246,3 +246,18 @@ def test_constant_numbers_for_complex_leaves_keep_both_parts():
     view = np.arange(12.0).reshape(2, 3, 2)
     layouts.constant(view, leaf, "expanded along axis 0")
     assert (view[1] == np.arange(6.0).reshape(3, 2)).all()
+
+
+@pytest.mark.parametrize("layout", ALL)
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (5,), (3, 4), (1, 7), (2, 1, 4, 5), (0, 3)]
+)
+def test_all_around_a_window_is_looked_at_once_and_the_window_never(shape, layout):
+    if not layouts.applicable(Leaf("x", shape), layout):
+        return
+    guard = layouts._GUARDS[layouts.present(torch.zeros(shape), layout)]
+    guard.block.zero_()
+    for part in layouts._around(guard):
+        part += 1
+    guard.block.as_strided(guard.shape, guard.strides, guard.start).add_(1)
+    assert (guard.block == 1).all()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 import torch
 from torch import Tensor
 
+from gradproof.adapters.torch_compare import furthest, largest
 from gradproof.adapters.torch_program import Program, outputs_of
 
 Grads = list[Tensor | None]
@@ -119,10 +121,13 @@ def _differs(got: Tensor | None, plain: Tensor | None) -> bool:
         return (got is None) != (plain is None)
     if not plain.numel():
         return False
-    top = plain[plain.isfinite()].abs()
-    room = _UNIT * float(top.max()) if top.numel() else 0.0
-    gap = (got.to(plain.dtype) - plain).abs()
-    return bool((~(gap <= room) & ~(got == plain)).any())
+    got = got.to(plain.dtype)
+    top = inf if plain.is_complex() else largest(plain)
+    if top < inf and furthest(got, plain) <= _UNIT * top:
+        return False
+    finite = plain[plain.isfinite()].abs()
+    room = _UNIT * float(finite.max()) if finite.numel() else 0.0
+    return bool((~((got - plain).abs() <= room) & ~(got == plain)).any())
 
 
 def _unexcused(

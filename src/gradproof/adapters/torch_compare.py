@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import inf
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,10 +28,26 @@ def same_bits(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors of one shape and dtype hold the same bits."""
     if a.numel() < _PIECE:
         return torch.equal(words(a), words(b))
+    if a.device.type == "cpu" and a.is_contiguous() and b.is_contiguous():
+        return np.array_equal(_quick(a), _quick(b))
     return all(
         not bool(low) and not bool(high)
         for low, high in _reduced(torch.bitwise_xor, words(a), words(b))
     )
+
+
+def _quick(t: Tensor) -> np.ndarray[Any, Any]:
+    """The bits of packed memory in the widest words that divide it."""
+    out: np.ndarray[Any, Any] = words(t).reshape(-1).numpy()
+    return out.view(np.int64) if out.nbytes % 8 == 0 else out
+
+
+def all_are(t: Tensor, number: Tensor) -> bool:
+    """Whether every entry of ``t`` has the bits of ``number``, which has one."""
+    if not t.numel():
+        return True
+    (low, high), word = torch.aminmax(words(t)), words(number)
+    return bool((low == word).all()) and bool((high == word).all())
 
 
 def furthest(a: Tensor, b: Tensor, times: float = 1.0) -> float:
@@ -42,7 +60,7 @@ def furthest(a: Tensor, b: Tensor, times: float = 1.0) -> float:
 
 
 def largest(t: Tensor) -> float:
-    """The largest |t|; inf where there is a NaN."""
+    """The largest |t| of real numbers; inf where there is a NaN."""
     if not t.numel():
         return 0.0
     low, high = torch.aminmax(t)

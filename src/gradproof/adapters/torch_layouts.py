@@ -7,6 +7,7 @@ than the right numbers by luck, and a write outside the window can be seen after
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from gradproof.adapters.torch_compare import words
+from gradproof.adapters.torch_compare import all_are, words
 from gradproof.space import Leaf
 
 CONTIGUOUS = "contiguous"  # as it was given: the layout of the plain way
@@ -275,22 +276,29 @@ def _blocks(
 def _intact(guard: _Guard) -> bool:
     """Whether nothing but the window holds anything else than the fill."""
     block = guard.block
-    clean = words(torch.full((1,), guard.fill, dtype=block.dtype)).to(block.device)
-    window = block.as_strided(guard.shape, guard.strides, guard.start)
-    reach = 1 + sum(
-        (extent - 1) * stride
-        for extent, stride in zip(guard.shape, guard.strides, strict=True)
-    )
+    clean = torch.full((1,), guard.fill, dtype=block.dtype, device=block.device)
+    return all(all_are(part, clean) for part in _around(guard))
+
+
+def _around(guard: _Guard) -> Iterator[Tensor]:
+    """The parts of a block that are not its window: the ends, and gaps of each axis."""
+    block, start = guard.block, guard.start
+    axes = sorted(zip(guard.strides, guard.shape, strict=True))
     if not prod(guard.shape):
-        reach = 0
-    ends = (block[: guard.start], block[guard.start + reach :])
-    if any(bool((words(part) != clean).any()) for part in ends):
-        return False
-    if reach == prod(guard.shape):
-        return True
-    inner = block[guard.start : guard.start + reach]
-    other = [int((words(part) != clean).count_nonzero()) for part in (inner, window)]
-    return other[0] == other[1]
+        axes, reach = [], 0
+    else:
+        reach = 1
+    for k, (stride, extent) in enumerate(axes):
+        if extent > 1 and stride > reach:
+            outer = [(s, e) for s, e in axes[k + 1 :] if e > 1]
+            strides, shape = zip(
+                *outer, (stride, extent - 1), (1, stride - reach), strict=True
+            )
+            yield block.as_strided(shape, strides, start + reach)
+        if extent > 1:
+            reach += (extent - 1) * stride
+    yield block[:start]
+    yield block[start + reach :]
 
 
 def outside(tensor: Tensor) -> str:
