@@ -21,7 +21,7 @@ from gradproof.checks.rounding import HALF, SAME, nearness
 from gradproof.checks.slabs import slabs
 from gradproof.checks.summing import Along, Odd, Probes, Worth
 from gradproof.numdiff import pooled
-from gradproof.rule import Bulk, BulkRule
+from gradproof.rule import Bulk, BulkRule, Watched
 from gradproof.space import Leaf, Space, unit
 from gradproof.verdict import Effect, Form, Limit
 
@@ -66,10 +66,10 @@ class Agreed:
     vjps: int
 
 
-def agreed(rule: BulkRule, rng: np.random.Generator) -> Agreed | None:
+def agreed(question: Question) -> Agreed | None:
     """Form, history, linearity, structure and probes; None where anything is odd."""
     try:
-        return _Question(rule, rng).asked()
+        return question.asked()
     except Odd:
         return None
 
@@ -86,7 +86,7 @@ def vague(bulk: Bulk) -> bool:
 
 def elsewhere(bulk: BulkRule, rng: np.random.Generator) -> list[Any]:
     """Other values of about the same size, as arrays."""
-    q = _Question(bulk, rng)
+    q = Question(bulk, rng)
     return [
         x + 2.0 * q.tangent(k) * abs(y)
         for k, (x, y) in enumerate(zip(bulk.point, q.drawn(bulk.domain), strict=True))
@@ -107,16 +107,19 @@ def _same(a: Any, b: Any) -> bool:
     return bool((a == b).all())
 
 
-class _Question:
-    """One rule at one point."""
+class Question:
+    """One rule at one point, and what has been measured of it."""
 
     def __init__(self, rule: BulkRule, rng: np.random.Generator) -> None:
+        """Begin with nothing known."""
         self.rule, self.rng, self.xp, self.cast = rule, rng, rule.xp, rule.cast
         self.domain, self.codomain = rule.domain, rule.codomain
         self.evaluations = self.vjps = 0
         self.rooms: dict[tuple[str, int, str], Any] = {}
         self.worth = Worth()
         self.narrow: list[Limit] = []
+        self.seen: Watched | None = None
+        self.probes: Probes | None = None  # once all is known that they need
         wide = any(a.precision == "float64" for a in (*rule.domain, *rule.codomain))
         self.work = "float64" if wide else "float32"
 
@@ -124,7 +127,7 @@ class _Question:
         """Everything, in order."""
         self._finite(self.rule.point)
         self.ybar = self.drawn(self.codomain)
-        seen = self.rule.watched(self.ybar)
+        self.seen = seen = self.rule.watched(self.ybar)
         if seen.outs is None or seen.grads is None or seen.form is None:
             raise Odd
         self._finite(seen.outs)
@@ -143,7 +146,7 @@ class _Question:
         wide = self._widened(probes) if self.domain.unit > HALF else None
         if wide is None:
             self._choose()
-        probes = wide or probes
+        self.probes = probes = wide or probes
         for group in self._groups():
             self._along(group, probes)
         again = self._value(self.rule, self._moved_by(self.rule, {}))
@@ -180,13 +183,13 @@ class _Question:
         """What ``of`` makes of both cotangents, written where the last ones were."""
         out = []
         for k, (leaf, y) in enumerate(zip(self.codomain, self.ybar, strict=True)):
-            room = self._room("out", k, leaf, leaf.precision)
+            room = self.room("out", k, leaf, leaf.precision)
             for at in slabs(leaf.view_shape):
                 room[at] = of(y[at], self.other[k][at])
             out.append(room)
         return out
 
-    def _room(self, side: str, k: int, leaf: Leaf, precision: str) -> Any:
+    def room(self, side: str, k: int, leaf: Leaf, precision: str) -> Any:
         """An array to write on; a fresh one for each number would cost more than it."""
         key = (side, k, precision)
         if key not in self.rooms:
@@ -231,7 +234,7 @@ class _Question:
         return got
 
     def _nudged(self, side: str, k: int, leaf: Leaf, a: Any) -> Any:
-        room = self._room(side, k, leaf, leaf.precision)
+        room = self.room(side, k, leaf, leaf.precision)
         signs, step = self._bytes(leaf, _SIGNS), 2.0 * unit(leaf.precision)
         for at in slabs(leaf.view_shape):
             room[at] = a[at] * (1.0 + self.cast(signs[at], leaf.precision) * step)
@@ -353,7 +356,7 @@ class _Question:
         if len(group) == 1:
             self.evaluations += 1
             leaf = self.domain.leaves[first]
-            room = self._room("in", first, leaf, leaf.precision)
+            room = self.room("in", first, leaf, leaf.precision)
             lane = lanes(self.rule, first, us[first], self.start, room, self.rng)
         for step in (self.step, replace(self.step, near=False)):
             worth = Worth()
@@ -376,9 +379,9 @@ class _Question:
         worth: Worth,
     ) -> None:
         """What values at these steps say of the answers."""
-        moved = [self._moved(us, t) for t in step.steps]
+        moved = [self.moved(us, t) for t in step.steps]
         self._heard(us, moved)
-        noisy, usual = self._typical(step, moved)
+        noisy, usual = self.typical(step, moved)
         along = Along(
             self.source, step, self.base, moved, us, self.sizes, noisy, self.loose
         )
@@ -402,7 +405,8 @@ class _Question:
             u[at] *= power.view(getattr(self.xp, leaf.precision))
         return u
 
-    def _moved(self, us: dict[int, Any], t: float) -> list[Any]:
+    def moved(self, us: dict[int, Any], t: float) -> list[Any]:
+        """What is differenced, at the point moved by t times the tangents ``us``."""
         value = self._value(self.source, self._moved_by(self.source, us, t))
         self._finite(value)
         return value
@@ -413,7 +417,7 @@ class _Question:
         for k, leaf in enumerate(source.domain):
             if us and k not in us:
                 continue
-            room = self._room("in", k, leaf, leaf.precision)
+            room = self.room("in", k, leaf, leaf.precision)
             for at in slabs(leaf.view_shape):
                 if k in us:
                     step = self.cast(us[k][at], leaf.precision) * t
@@ -438,15 +442,13 @@ class _Question:
                 continue
             still &= moved[1][k][at] == start
             if bool(still.any()):
-                far = far or [self._moved(us, t) for t in (pooled.REACH, -pooled.REACH)]
+                far = far or [self.moved(us, t) for t in (pooled.REACH, -pooled.REACH)]
                 for value in far:
                     still &= value[k][at] != start
                 if bool(still.any()):
                     raise Odd
 
-    def _typical(
-        self, step: pooled.Step, moved: list[list[Any]]
-    ) -> tuple[float, float]:
+    def typical(self, step: pooled.Step, moved: list[list[Any]]) -> tuple[float, float]:
         """How much noisier the values are than their rounding, and a usual slope."""
         noisy, usual = 1.0, 0.0
         for k, s in enumerate(self.base):

@@ -44,11 +44,12 @@ class Step:
 
     unit: float
     near: bool = False
+    times: float = 1.0  # the usual step
 
     @property
     def h(self) -> float:
         """A power of two."""
-        return NEAR if self.near else REACH * step_ratio(self.unit)
+        return self.times * (NEAR if self.near else REACH * step_ratio(self.unit))
 
     @property
     def steps(self) -> tuple[float, ...]:

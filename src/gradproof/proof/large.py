@@ -10,19 +10,22 @@ import numpy as np
 
 from gradproof.checks import bulk as bulk_
 from gradproof.checks import ways
-from gradproof.checks.bulk import Agreed
+from gradproof.checks.accusing import accused
+from gradproof.checks.bulk import Agreed, Question
 from gradproof.checks.gradient import Compared
 from gradproof.checks.rounding import SAFETY
 from gradproof.diagnosis import diagnose
 from gradproof.proof.comparing import WHOLE_ENTRIES
 from gradproof.proof.concluding import conclude, not_the_users
 from gradproof.proof.elsewhere import asked_ways, compiled, other_settings, overflowing
+from gradproof.proof.naming import diagnosed
 from gradproof.proof.run import Options, Run
 from gradproof.rule import BulkRule, Rule
 from gradproof.space import Space, Vector
 from gradproof.verdict import Evidence, Record, Severity, Verdict
 
 GRADIENT, OTHERS = "the gradient", "other ways of asking"
+CARDS = "what may be wrong"
 MOVED = "compared at other values too: at the inputs given some error could not show"
 
 
@@ -38,17 +41,22 @@ def passing(rule: Rule, options: Options) -> Record | None:
         return None
     options.reached(GRADIENT, 0.05)
     rng = np.random.default_rng([options.seed, 0x9E3779B9])
-    seen = bulk_.agreed(on_arrays, rng)
-    if seen is None or not seen.form.graph:
+    question = Question(on_arrays, rng)
+    seen = bulk_.agreed(question)
+    if seen is None:
+        return _failing(rule, options, question, started)
+    if not seen.form.graph:
         return None
     notes = (*rule.notes, *not_the_users(rule))
     if bulk_.vague(on_arrays):
-        there = bulk_.agreed(on_arrays.at(bulk_.elsewhere(on_arrays, rng)), rng)
+        moved = on_arrays.at(bulk_.elsewhere(on_arrays, rng))
+        there = bulk_.agreed(Question(moved, rng))
         if there is None:
             return None
         seen = replace(seen, limits=there.limits)
         notes = (*notes, MOVED)
-    evidence, found = _evidence(rule, on_arrays, seen), _compared(rule, seen)
+    evidence, found = _evidence(rule, on_arrays, seen.outs), _compared(rule, seen)
+    evidence = replace(evidence, form=seen.form, effects=seen.effects)
     if options.ways:
         options.reached(OTHERS, 0.6)
         settled = ways.together(rule, on_arrays.point, seen.ybar, seen.xbar)
@@ -73,19 +81,49 @@ def passing(rule: Rule, options: Options) -> Record | None:
     return record if record.verdict is Verdict.PASS else None
 
 
-def _evidence(rule: Rule, on_arrays: BulkRule, seen: Agreed) -> Evidence:
+def _failing(
+    rule: Rule, options: Options, question: Question, started: float
+) -> Record | None:
+    """The record of an elementwise rule of which entries are wrong beyond doubt.
+
+    None where that is not so, or where the error may be that of a part inside.
+    """
+    seen = question.seen
+    if seen is None or seen.outs is None or seen.form is None or options.tolerate:
+        return None
+    probe = None if rule.parts() else accused(question, rule.primal.point)
+    if probe is None:
+        return None
+    evidence = _evidence(rule, question.rule, seen.outs)
+    evidence = replace(evidence, form=seen.form, effects=seen.effects, probes=(probe,))
+    found = Compared(
+        point=probe.point, probes=(probe,), vjps=question.vjps, whole=False,
+        evaluations=question.evaluations, method=question.method,
+    )  # fmt: skip
+    options.reached(CARDS, 0.9)
+    run = Run(
+        rule, options, question.rng, probe.point, evidence.value, probe.cotangent,
+        probe.cotangent, probe.got, probe.own, seen.form,
+    )  # fmt: skip
+    evidence, findings = diagnosed(run, evidence, None)
+    record = conclude(
+        rule, options, evidence, found, findings, started,
+        notes=(*rule.notes, *not_the_users(rule)),
+    )  # fmt: skip
+    return record if record.verdict is Verdict.FAIL else None
+
+
+def _evidence(rule: Rule, on_arrays: BulkRule, outs: list[Any]) -> Evidence:
     domain, codomain = rule.primal.domain, rule.primal.codomain
     return Evidence(
         name=rule.source.name,
         domain=domain,
         codomain=codomain,
         point=rule.primal.point,
-        value=_vector(on_arrays, codomain, seen.outs),
+        value=_vector(on_arrays, codomain, outs),
         scalars=rule.scalars,
         extents=tuple(sorted({n for leaf in domain for n in leaf.shape})),
         source=rule.source,
-        form=seen.form,
-        effects=seen.effects,
     )
 
 
