@@ -33,6 +33,7 @@ ANSWER_SECONDS = 2.0  # within which requests are answered, as planned beforehan
 QUICK_VALUES, THOROUGH_VALUES = 8, 50
 VJPS = 6  # values that three vjps take, of which a row of the rule's own answer is made
 OVERHEAD_SECONDS = 1e-4  # beside each value
+ANSWER_ENTRIES = 1 << 22  # of columns of the Jacobian that are held for an answer
 # A block that a card asks for is measured thoroughly up to this size. What is wrong is
 # known by then; it is asked for to be named.
 THOROUGH_ENTRIES = 1 << 12
@@ -109,12 +110,14 @@ def probe_at(
 ) -> Probe | None:
     """One vjp at ``x``, and what is due in some of its entries."""
     domain, codomain = rule.primal.domain, rule.primal.codomain
+    if not plan or codomain.size * len(request.cols) > ANSWER_ENTRIES:
+        return None
     got = rule.vjp(x, request.ybar).value
-    if got is None or not plan:
+    if got is None:
         return None
     own = own_rounding(rule, x, request.ybar, got, run.rng)
     at, cols = chart(domain, x), request.cols
-    nothing = np.zeros((codomain.size, domain.size))
+    nothing = np.zeros((codomain.size, len(cols)))
     if at is None:
         oracle = run.best(rule.primal, x)
         block = gradient.measured(
@@ -148,7 +151,7 @@ def block_at(
     run: Run, rule: Rule, x: Vector, rows: np.ndarray, cols: np.ndarray, plan: str
 ) -> Block | None:
     """Part of the Jacobian at ``x``, implied and measured as planned."""
-    if not plan:
+    if not plan or rule.primal.codomain.size * len(cols) > ANSWER_ENTRIES:
         return None
     at = chart(rule.primal.domain, x)
     if at is None:
