@@ -27,6 +27,7 @@ DTYPES = {
     "complex128": torch.complex128,
 }
 MOST_ELEMENTS = 4000  # samples with more are left out
+LOOKED = 8  # samples whose gradient is 0 that are passed over, at most
 
 Plant = Callable[[list[Tensor | None], list[Tensor]], list[Tensor | None]]
 
@@ -66,20 +67,33 @@ def subjects(
 ) -> Iterator[Subject]:
     """The first ``most`` samples that are small enough and have a gradient.
 
-    ``empty``: those without a single number in input or output instead.
+    Those where it is not 0 come first: of the others little can be seen. ``empty``:
+    those without a single number in input or output instead.
     """
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002  (what the database draws from)
     torch.manual_seed(seed)
-    taken = 0
+    live: list[Subject] = []
+    silent: list[Subject] = []
     samples = op.sample_inputs("cpu", DTYPES[dtype], requires_grad=True)
     for index, sample in enumerate(samples):
-        if taken >= most:
-            return
+        if len(live) >= most or len(live) + len(silent) >= most + LOOKED:
+            break
         made = _subject(op, sample, index, dtype)
         if made is not None and made.empty is empty:
-            taken += 1
-            yield made
+            (live if empty or _moves(made) else silent).append(made)
+    yield from [*live, *silent][:most]
+
+
+def _moves(subject: Subject) -> bool:
+    """Whether some gradient is not 0."""
+    with torch.random.fork_rng():
+        outs = subject.call(*subject.inputs)
+    ones = [torch.ones_like(t) * 0.75 for t in outs]
+    rng = torch.get_rng_state()
+    tensors = [t.detach() for t in subject.inputs]
+    grads = pulled(subject, tensors, ones, rng)
+    return any(g is not None and bool((g != 0).any()) for g in grads)
 
 
 def _subject(op: Any, sample: Any, index: int, dtype: str) -> Subject | None:

@@ -10,7 +10,15 @@ import numpy as np
 from gradproof.numdiff import noise as noise_
 from gradproof.numdiff import quick, roughness, thorough
 from gradproof.numdiff.quick import Answer
-from gradproof.numdiff.sampling import Counted, Phi, Samples, ladder, power_of_two, take
+from gradproof.numdiff.sampling import (
+    Counted,
+    Phi,
+    Samples,
+    every_octave,
+    ladder,
+    power_of_two,
+    take,
+)
 from gradproof.numdiff.types import Array
 from gradproof.space import Vector
 from gradproof.verdict import Code, Curve, Estimate
@@ -19,6 +27,7 @@ Plan: TypeAlias = Literal["quick", "thorough"]
 
 CLOSER = 64.0  # where a value is not finite, steps are made smaller by this
 RETRIES = 3
+CLOSEST = 2.0**-14  # of the reach, the smallest scale of a function that is not noise
 
 
 def differentiate(
@@ -61,10 +70,29 @@ def differentiate(
     h = ladder(power_of_two(span), grain)
     samples = take(counted, h, zero, unit, grain)
     judged = roughness.look(counted, samples, thorough.judge(samples), grain)
-    answer = judged.answer
+    answer = _closer(counted, samples, judged.answer, grain)
     return _estimate(
         answer, counted, tuple(h.tolist()), 4, _curve(samples.h, samples, answer)
     )
+
+
+def _closer(phi: Counted, s: Samples, answer: Answer, grain: float) -> Answer:
+    """``answer``, with all octaves of steps where those of the ladder showed nothing.
+
+    A pole somewhat below the reach leaves too few steps that resolve it. What is smooth
+    only far below it is noise to whoever asks.
+    """
+    lost = answer.code == Code.NOISE
+    top = float(s.h[0])
+    h = every_octave(top, max(grain, top * CLOSEST / 64.0))
+    if not lost.any() or len(h) == len(s.h):
+        return answer
+    finer = take(phi, h, s.start, s.unit, grain)
+    judged = roughness.look(phi, finer, thorough.judge(finer), grain)
+    # What stands still there is a stair, whose slope of 0 nobody means.
+    found = (judged.answer.code == Code.OK) & (judged.answer.value != 0)
+    found &= judged.step >= CLOSEST * top
+    return quick.merged(answer, judged.answer, lost & found)
 
 
 def _quick(

@@ -21,10 +21,7 @@ NARROW = np.array([-17.0, -12, -7, -3, 0, 4, 9, 13, 18])
 CLOSE = np.arange(-4.0, 5.0)
 TIED = 0.5  # share of equal neighbours from which a table says nothing
 COARSE = 128.0  # roundings of a value from which on a grid of values is called coarse
-HIDDEN = 4096.0  # times the values (or 1): the largest number cancelled on the way
-
-TIED = 0.5  # share of equal neighbours from which they say nothing
-COARSE = 128.0  # roundings of a value from which on a grid of values is called coarse
+FEW = 18  # octaves of steps that are all taken
 HIDDEN = 4096.0  # times the values (or 1): the largest number cancelled on the way
 
 
@@ -84,10 +81,8 @@ def ladder(top: float, grain: float) -> Array:
     """
     # The quotient itself may be beyond every float.
     octaves = max(0, math.floor(math.log2(top) - math.log2(grain))) if grain > 0 else 50
-    if octaves <= 12:
-        powers = [2.0**-k for k in range(octaves + 1)]
-        between = [0.75 * r for r in powers[: max(0, octaves - 1)]]
-        return top * np.sort([*powers, *between])[::-1]
+    if octaves <= FEW:
+        return every_octave(top, grain)
     dense = [1.0, 0.75, 0.5, 0.375, 0.25, 0.1875, 0.125]
     gap, last = (2, octaves - 2) if octaves <= 26 else (3, octaves - 4)
     exponents = [4, 5, 6, 7] if octaves <= 26 else [5, 7, 9]
@@ -96,6 +91,14 @@ def ladder(top: float, grain: float) -> Array:
         exponents.append(k)
         k += gap
     return top * np.array(dense + [2.0**-k for k in exponents])
+
+
+def every_octave(top: float, grain: float) -> Array:
+    """All octaves of steps, for what the ladder passes over between its last steps."""
+    octaves = max(0, math.floor(math.log2(top) - math.log2(grain))) if grain > 0 else 50
+    powers = [2.0**-k for k in range(octaves + 1)]
+    between = [0.75 * r for r in powers[: max(0, min(FEW, octaves - 1))]]
+    return top * np.sort([*powers, *between])[::-1]
 
 
 def power_of_two(x: float) -> float:
