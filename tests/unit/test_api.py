@@ -161,17 +161,68 @@ def test_described_inputs():
 
 
 def test_guessed_inputs_say_so():
-    report = gradproof.check(Softplus)
+    report = gradproof.check(Softplus, sizes={"B": 2})
     assert report.ok
-    assert any("inputs were guessed" in note for note in report.record.notes)
+    assert report.record.notes[0] == (
+        "the inputs were guessed: x: f64[2, 3]; choose others, e.g. "
+        "inputs=arg.described('x: f64[B, D]')"
+    )
+
+
+def test_a_guess_says_what_it_does_not_show():
+    report = gradproof.check(lambda x, idx: x[idx] ** 2)
+    assert report.ok
+    assert "the inputs were guessed, and do not show: a negative idx" in (
+        report.record.notes
+    )
+
+
+def test_arguments_that_are_given_are_not_guessed():
+    def powered(x, power, shift):
+        return x**power + shift * x
+
+    report = gradproof.check(powered, kwargs={"power": 3})
+    assert report.ok
+    assert "power" not in report.record.notes[0]
+
+
+def test_a_guess_that_backward_does_not_take_accuses_nobody():
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, s):
+            ctx.save_for_backward(x, s)
+            return x * s.sum()
+
+        @staticmethod
+        def backward(ctx, g):
+            raise ValueError("s must have 77 entries")
+
+    report = gradproof.check(Scaled)
+    assert report.verdict is Verdict.UNDECIDED
+    assert report.findings == ()
+    (asked,) = report.record.undecided
+    assert asked.detail == (
+        "backward raises ValueError: s must have 77 entries, with x: f64[3, 5]; "
+        "s: f64[3, 5]"
+    )
+    assert asked.decide == (
+        "say which inputs are meant: inputs=arg.described('x: f64[B, D]; s: f64[B, D]')"
+    )
+    assert "undecided[guess]: `Scaled` was asked at inputs that were guessed" in (
+        str(report)
+    )
 
 
 def test_what_cannot_be_guessed_is_said():
     def odd(handle):
         raise TypeError("no")
 
-    with pytest.raises(UsageError, match="no inputs were given, and no guess"):
+    with pytest.raises(UsageError) as caught:
         gradproof.check(odd)
+    assert str(caught.value) == (
+        "no inputs were given for odd, and handle could not be filled by a guess; pass "
+        "inputs=: tensors, arrays, or descriptions (gradproof.arg) of handle"
+    )
 
 
 def test_nothing_that_depends_is_refused():

@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-
-from gradproof import adapters, api, diagnosis
+from gradproof import adapters, api, diagnosis, guesses
 from gradproof.adapters.signatures import signature as signature_of
-from gradproof.commands import declared, targets, trying, words
+from gradproof.commands import declared, targets, words
 from gradproof.commands.hushing import hushed
-from gradproof.commands.inputs import bind, known_sizes, listed, with_dtype
+from gradproof.commands.inputs import bind, known_sizes
 from gradproof.commands.options import Options, again
 from gradproof.commands.targets import Target
 from gradproof.errors import GradproofError, UsageError, UserCodeError
@@ -28,8 +26,11 @@ from gradproof.samples import (
     Drawn,
     draw,
     explain_choice,
+    listed,
     parse,
-    unshown,
+    quoted,
+    shown,
+    with_dtype,
 )
 from gradproof.samples import load as load_inputs
 from gradproof.samples import save as save_inputs
@@ -217,8 +218,9 @@ def _guessed(target: Target, settings: Settings) -> Outcome:
         size = _used(said.size, described)
         return _ask(target, drawn, settings, inputs=inputs, size=size)
 
-    tried = trying.attempt(
-        trying.Asking(
+    dtype, extents = guesses.fit_of(target.thing)
+    tried = guesses.attempt(
+        guesses.Asking(
             look=lambda drawn: _look(target, drawn),
             ask=ask,
             signature=signature_of(target.thing),
@@ -226,31 +228,33 @@ def _guessed(target: Target, settings: Settings) -> Outcome:
             source=target.source,
             sizes=said.size,
             seed=settings.seed,
-            dtype=said.dtype or target.dtype,
-            extents=target.extents,
+            give=lambda names: words.GIVE.format(blank=words.blank(names)),
+            dtype=said.dtype or dtype,
+            extents=extents,
         )
     )
     known_sizes(settings.typed.size, tried.described)
     if not settings.concise:
         print(explain_choice(tried.described, said.size))
-    if tried.doubt:
-        print(tried.doubt, end="\n\n")
-        record = replace(
-            tried.report.record,
-            verdict=Verdict.UNDECIDED,
-            findings=(),
-            notes=(tried.doubt,),
-        )
-        return Outcome(target, Verdict.UNDECIDED, record, tried.drawn)
-    report = tried.report
-    unseen = unshown(tried.described, tried.drawn)
-    if unseen and report.verdict is Verdict.PASS:
-        note = words.UNSHOWN.format(what=", ".join(unseen))
-        report = api.Report(
-            replace(report.record, notes=(*report.record.notes, note)),
-            leaf_inputs=report.inputs,
-        )
+    record = tried.record(said.size, lambda inputs: f"-i {quoted(inputs)}")
+    if tried.doubt is not None:
+        print(_doubted(tried.doubt, target.name, said.size), end="\n\n")
+        return Outcome(target, record.verdict, record, tried.drawn)
+    report = api.Report(record, leaf_inputs=tried.report.inputs)
     return _told(target, report, tried.drawn, settings, tried.described)
+
+
+def _doubted(doubt: guesses.Doubt, name: str, sizes: Mapping[str, int]) -> str:
+    """The doubt in lines, since what is to be typed must not be broken."""
+    template = words.GUESS_UNSURE if doubt.good else words.GUESS_FAILS
+    return template.format(
+        name=name,
+        trouble=doubt.trouble,
+        bad=shown(doubt.bad, sizes),
+        good=shown(doubt.good, sizes),
+        first=quoted(doubt.bad),
+        other=quoted(doubt.good),
+    )
 
 
 def _look(target: Target, drawn: Sequence[Drawn]) -> bool:
@@ -260,7 +264,7 @@ def _look(target: Target, drawn: Sequence[Drawn]) -> bool:
         inputs, kwargs = adapters.realise(drawn, target.thing)
         rule = adapters.adapt(target.thing, inputs, kwargs, vjp=target.vjp)
         value = rule.primal.value(rule.primal.point).value
-    return value is not None and bool(np.isfinite(value).all() and value.any())
+    return guesses.tells(value)
 
 
 def _ask(

@@ -8,10 +8,16 @@ from dataclasses import replace
 
 from gradproof.commands import words
 from gradproof.errors import UsageError
-from gradproof.samples import Described, Extent, arg, guess, nearest, quoted
-
-_COMPLEX = {"float64": "complex128", "float32": "complex64"}
-_REAL = ("float64", "float32", "float16", "bfloat16")
+from gradproof.samples import (
+    Described,
+    Extent,
+    arg,
+    guess,
+    listed,
+    nearest,
+    quoted,
+    with_dtype,
+)
 
 
 def bind(
@@ -155,7 +161,7 @@ def _sized_as(
     described: Sequence[Described], guessed: Sequence[Described]
 ) -> Iterator[Described]:
     """``guessed`` in the dtype and with the extents that ``described`` has."""
-    dtypes = {d.dtype for d in described if d.dtype in _REAL}
+    dtypes = {d.dtype for d in described if "float" in d.dtype}
     if len(dtypes) == 1:
         guessed = with_dtype(guessed, dtypes.pop())
     places = {d.name: d for d in guessed}
@@ -180,25 +186,6 @@ def taken(signature: inspect.Signature) -> str:
         for p in signature.parameters.values()
     ]
     return ", ".join(parts) or "no arguments"
-
-
-def listed(names: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    if len(names) < 2:
-        return "".join(names)
-    return ", ".join(names[:-1]) + " and " + names[-1]
-
-
-def with_dtype(described: Iterable[Described], dtype: str) -> tuple[Described, ...]:
-    """Floating-point inputs in another dtype; complex ones in the one that goes with it."""
-    out = []
-    for d in described:
-        if dtype and d.dtype in _REAL:
-            d = replace(d, dtype=dtype)
-        elif dtype in _COMPLEX and d.dtype in _COMPLEX.values():
-            d = replace(d, dtype=_COMPLEX[dtype])
-        out.append(d)
-    return tuple(out)
 
 
 def known_sizes(sizes: Mapping[str, int], described: Iterable[Described]) -> None:

@@ -27,8 +27,6 @@ from gradproof.commands.kinds import (
 )
 from gradproof.errors import UsageError, UserCodeError
 
-_EXTENTS = 6  # of parameters, that a guess tries for an axis of an input
-
 
 @dataclass(frozen=True, eq=False)
 class Target:
@@ -48,24 +46,6 @@ class Target:
     def is_function(self) -> bool:
         """Whether it is an ``autograd.Function``, called through ``apply``."""
         return is_function(self.thing)
-
-    @property
-    def dtype(self) -> str:
-        """The one dtype of the parameters that it holds; "" for none or several."""
-        found = {str(p.dtype) for p in self._parameters() if p.is_floating_point()}
-        return found.pop().removeprefix("torch.") if len(found) == 1 else ""
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """The extents of its parameters, each once; of the inputs' axes first."""
-        every = (n for p in self._parameters() for n in reversed(p.shape))
-        return tuple(dict.fromkeys(n for n in every if n > 1))[:_EXTENTS]
-
-    def _parameters(self) -> list[Any]:
-        held = getattr(self.thing, "parameters", None)
-        return (
-            list(held()) if callable(held) and not isinstance(self.thing, type) else []
-        )
 
     @property
     def source(self) -> str:

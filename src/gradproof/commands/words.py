@@ -63,15 +63,7 @@ NO_SIZE = "no input has a size {symbol}{hint}; {sizes}"
 SIZES = "the sizes are {names}"
 NO_SIZES = "the inputs have no sizes that could be set"
 
-CANNOT_FILL = (
-    "no inputs were given for {name}, and {what} could not be filled by a guess; "
-    "write them with -i '{blank}' (gradproof check --help shows how)"
-)
-NO_GUESS = (
-    "no inputs were given for {name}, and none of {count} guesses fits ({said}); "
-    "write them with -i '{blank}' (gradproof check --help shows how)"
-)
-UNSHOWN = "the inputs were guessed, and do not show: {what}"
+GIVE = "write them with -i '{blank}' (gradproof check --help shows how)"
 GUESS_UNSURE = (
     "UNDECIDED {name}: the inputs were guessed, and for some of the guesses backward "
     "{trouble}\n"
@@ -84,7 +76,6 @@ GUESS_FAILS = (
     "  with {bad}\n"
     "help: say which inputs are meant; if these are, write -i {first}"
 )
-RAISES = "raises {kind}: {said}"
 
 REPLAY = "replay:    {command}"
 SAVED = "saved:     {path}"

@@ -49,6 +49,7 @@ UNDECIDED = {
     "witnesses": "`{name}` and its reference contradict each other{at}",
     "not-compiled": "`{name}` could not be compared under the compiler",
     "inexact": "`{name}` disagrees less as refine= tightens it, and still does{at}",
+    "guess": "`{name}` was asked at inputs that were guessed and does not fit them",
 }
 UNDECIDED_OTHERWISE = "`{name}` has no answer{at}"
 AT_WHERE, OF_WHERE, FOR_WHERE = " at {where}", " of {where}", " for {where}"

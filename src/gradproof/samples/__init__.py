@@ -16,6 +16,8 @@ from gradproof.samples.guessing import unfamiliar as unfamiliar
 from gradproof.samples.recorded import load as load
 from gradproof.samples.recorded import save as save
 from gradproof.samples.showing import explain_choice as explain_choice
+from gradproof.samples.showing import listed as listed
 from gradproof.samples.showing import quoted as quoted
 from gradproof.samples.showing import shown as shown
+from gradproof.samples.showing import with_dtype as with_dtype
 from gradproof.samples.unshown import unshown as unshown

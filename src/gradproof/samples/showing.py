@@ -1,13 +1,15 @@
-"""Descriptions as they are shown: with numbers for their symbols, or quoted for a shell."""
+"""Descriptions made over: with numbers for their symbols, quoted, in another dtype."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gradproof.samples.described import Described
+from gradproof.samples.described import FLOATING, Described
 from gradproof.samples.extents import evaluate, fill
+
+_COMPLEX = {"float64": "complex128", "float32": "complex64"}
 
 
 def explain_choice(
@@ -36,3 +38,22 @@ def _sized(d: Described, sizes: Mapping[str, int]) -> Described:
     if d.is_size:
         out = replace(out, value=evaluate(d.value, sizes), is_size=False)
     return out
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    if len(names) < 2:
+        return "".join(names)
+    return ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def with_dtype(described: Iterable[Described], dtype: str) -> tuple[Described, ...]:
+    """Floating-point inputs in another dtype; complex ones in the one that goes with it."""
+    out = []
+    for d in described:
+        if dtype and d.dtype in FLOATING:
+            d = replace(d, dtype=dtype)
+        elif dtype in _COMPLEX and d.dtype in _COMPLEX.values():
+            d = replace(d, dtype=_COMPLEX[dtype])
+        out.append(d)
+    return tuple(out)

@@ -10,28 +10,44 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from gradproof.commands import words
-from gradproof.commands.inputs import listed, with_dtype
+import numpy as np
+
 from gradproof.errors import GradproofError, UsageError, UserCodeError
 from gradproof.samples import (
     Described,
     Drawn,
     draw,
     guess,
-    quoted,
+    listed,
     shown,
     unfamiliar,
+    unshown,
+    with_dtype,
 )
-from gradproof.verdict import Verdict
+from gradproof.space import Vector
+from gradproof.verdict import Record, Undecided, Verdict
 
 Inputs: TypeAlias = tuple[Described, ...]
 
+CANNOT_FILL = (
+    "no inputs were given for {name}, and {what} could not be filled by a guess; {give}"
+)
+NO_GUESS = (
+    "no inputs were given for {name}, and none of {count} guesses fits ({said}); {give}"
+)
+RAISES = "raises {kind}: {said}"
+UNSHOWN = "the inputs were guessed, and do not show: {what}"
+DOUBT = "guess"  # the reason of an answer that waits for the inputs that are meant
+WITH, BUT_NOT = "backward {trouble}, with {bad}", ", but not with {good}"
+DECIDE = "say which inputs are meant: {first}"
+
 _RUNS = 6  # guesses that are proved before the search is given up
 _ENOUGH = 3  # shapes that a backward must refuse to be at fault itself
+_EXTENTS = 6  # of parameters, that are tried for an axis of an input
 _NARROW = 12  # guesses that are tried again in other dtypes, for what runs only there
 _OTHERS = ("float32", "bfloat16", "float16")
 _OWN_FAULT = frozenset(
@@ -45,7 +61,8 @@ class Asking:
     """How one target is asked.
 
     ``look`` runs its forward, and says whether the result tells anything: it is finite,
-    and not 0 everywhere. ``ask`` proves it.
+    and not 0 everywhere. ``ask`` proves it. ``give`` tells how to give the arguments of
+    these names.
     """
 
     look: Callable[[list[Drawn]], bool]
@@ -55,8 +72,18 @@ class Asking:
     source: str
     sizes: Mapping[str, int]
     seed: int
+    give: Callable[[Sequence[str]], str]
     dtype: str = ""
     extents: tuple[int, ...] = ()  # of the parameters that the target holds
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What backward does with ``bad`` inputs, and not with ``good`` ones, if any."""
+
+    trouble: str
+    bad: Inputs
+    good: Inputs = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +93,42 @@ class Tried:
     report: Any
     described: Inputs
     drawn: list[Drawn]
-    doubt: str = ""
+    doubt: Doubt | None = None
+
+    def record(
+        self, sizes: Mapping[str, int], write: Callable[[Inputs], str]
+    ) -> Record:
+        """The record of it: UNDECIDED in doubt; a PASS says what it could not show.
+
+        ``write`` puts inputs into words that can be typed.
+        """
+        record: Record = self.report.record
+        if self.doubt is not None:
+            asked = _in_doubt(self.doubt, sizes, write)
+            return replace(
+                record, verdict=Verdict.UNDECIDED, findings=(), undecided=(asked,)
+            )
+        unseen = unshown(self.described, self.drawn)
+        if not unseen or record.verdict is not Verdict.PASS:
+            return record
+        note = UNSHOWN.format(what=", ".join(unseen))
+        return replace(record, notes=(*record.notes, note))
+
+
+def _in_doubt(
+    doubt: Doubt, sizes: Mapping[str, int], write: Callable[[Inputs], str]
+) -> Undecided:
+    detail = WITH.format(trouble=doubt.trouble, bad=shown(doubt.bad, sizes))
+    decide = DECIDE.format(first=write(doubt.bad))
+    if doubt.good:
+        detail += BUT_NOT.format(good=shown(doubt.good, sizes))
+        decide += f" or {write(doubt.good)}"
+    return Undecided(DOUBT, "", detail, decide)
+
+
+def tells(value: Vector | None) -> bool:
+    """Whether a result tells anything: it is finite, and not 0 everywhere."""
+    return value is not None and bool(np.isfinite(value).all() and value.any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +148,21 @@ class _Search:
     errors: list[str] = field(default_factory=list)
     refused: GradproofError | None = None  # the first error
     empty: tuple[Inputs, list[Drawn]] | None = None  # first guess whose result is empty
+
+
+def fit_of(thing: Any) -> tuple[str, tuple[int, ...]]:
+    """The one dtype of the parameters that ``thing`` holds, and their extents.
+
+    The dtype is "" for none or several; extents of an input's axes come first.
+    """
+    held = None if isinstance(thing, type) else getattr(thing, "parameters", None)
+    if not callable(held):
+        return "", ()
+    parameters = list(held())
+    dtypes = {str(p.dtype) for p in parameters if p.is_floating_point()}
+    dtype = dtypes.pop().removeprefix("torch.") if len(dtypes) == 1 else ""
+    extents = dict.fromkeys(n for p in parameters for n in reversed(p.shape) if n > 1)
+    return dtype, tuple(extents)[:_EXTENTS]
 
 
 def attempt(asking: Asking) -> Tried:
@@ -171,7 +248,7 @@ def _misfit(tried: Tried) -> _Misfit | None:
     off = _off_shape(tried)
     smaller = all(math.prod(r.shape) < math.prod(r.expected_shape) for r in off)
     said = failure.message.strip().split("\n")[0]
-    trouble = words.RAISES.format(kind=failure.kind, said=said)
+    trouble = RAISES.format(kind=failure.kind, said=said)
     return _Misfit(tried, trouble, accuses=not (off and smaller))
 
 
@@ -205,15 +282,9 @@ def _settled(asking: Asking, tried: Tried, misfits: list[_Misfit]) -> Tried:
     if not accusing or tried.report.verdict is Verdict.FAIL:
         return tried
     bad = accusing[0]
-    doubt = words.GUESS_UNSURE.format(
-        name=asking.name,
-        trouble=bad.trouble,
-        bad=shown(bad.tried.described, asking.sizes),
-        good=shown(tried.described, asking.sizes),
-        first=quoted(bad.tried.described),
-        other=quoted(tried.described),
+    return replace(
+        tried, doubt=Doubt(bad.trouble, bad.tried.described, tried.described)
     )
-    return replace(tried, doubt=doubt)
 
 
 def _unsettled(asking: Asking, misfits: list[_Misfit]) -> Tried:
@@ -227,13 +298,7 @@ def _unsettled(asking: Asking, misfits: list[_Misfit]) -> Tried:
     never = all(_off_shape(misfit.tried) for misfit in misfits)
     if (lone or never) and len(misfits) >= _ENOUGH:
         return first
-    doubt = words.GUESS_FAILS.format(
-        name=asking.name,
-        trouble=misfits[0].trouble,
-        bad=shown(first.described, asking.sizes),
-        first=quoted(first.described),
-    )
-    return replace(first, doubt=doubt)
+    return replace(first, doubt=Doubt(misfits[0].trouble, first.described))
 
 
 def _refusal(asking: Asking, search: _Search) -> GradproofError:
@@ -242,19 +307,19 @@ def _refusal(asking: Asking, search: _Search) -> GradproofError:
     same = len(set(search.errors)) == 1
     if first is not None and same and not isinstance(first, UserCodeError):
         return first  # it is not the inputs that are at fault
-    blank = words.blank(
-        p.name
-        for p in asking.signature.parameters.values()
-        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    give = asking.give(
+        [
+            p.name
+            for p in asking.signature.parameters.values()
+            if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ]
     )
     strange = unfamiliar(asking.signature, source=asking.source)
     if first is None or strange:
         what = listed(strange) or "its arguments"
-        return UsageError(
-            words.CANNOT_FILL.format(name=asking.name, what=what, blank=blank)
-        )
+        return UsageError(CANNOT_FILL.format(name=asking.name, what=what, give=give))
     said = str(first).strip().split("\n")[0]
     count = len(search.errors)
     return UsageError(
-        words.NO_GUESS.format(name=asking.name, count=count, said=said, blank=blank)
+        NO_GUESS.format(name=asking.name, count=count, said=said, give=give)
     )
