@@ -9,10 +9,11 @@ can hold, and no warning is due.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
-from gradproof.rule import Primal, Rule
+from gradproof.rule import Bulk, Primal, Rule
 from gradproof.space import Leaf, Vector, largest
 
 # How far out to look, by precision: a little beyond the logarithm of its largest number.
@@ -63,6 +64,28 @@ def overflow(rule: Rule) -> Overflow | None:
             value = float(before[int(np.argmax(np.abs(before)))])
             return Overflow(leaf.path, sign * edge, value, gave, OTHER[leaf.precision])
     return None
+
+
+def tame(arrays: Bulk) -> bool:
+    """Whether the forward stays finite wherever ``overflow`` looks first.
+
+    Asked on the framework's own arrays, for what is large. A forward that raises there
+    is not one that overflows.
+    """
+    for k, leaf in enumerate(arrays.domain):
+        reach = REACH[leaf.precision]
+        if leaf.is_complex or not leaf.size:
+            continue
+        size = abs(arrays.point[k])
+        top = float(size.max())
+        for sign in (1.0, -1.0):
+            xs = [1 * x for x in arrays.point]
+            size_there = 0 * size + 1 if top == 0 else (size / top).clip(min=0.5)
+            xs[k] = sign * reach * size_there
+            for value in arrays.value(xs) or ():
+                if not isfinite(float(value.max()) - float(value.min())):
+                    return False
+    return True
 
 
 def _set(primal: Primal, leaf: Leaf, number: float) -> Vector:

@@ -22,6 +22,9 @@ from gradproof.verdict import Asked, Code, Elsewhere, Estimate, Evidence, Probe,
 # own rounding it is inaccurate.
 GROSS = {"float64": 1e-6, "float32": 2e-3, "float16": 3e-2, "bfloat16": 0.1}
 
+# Values that differ by more, relative to the largest, are no longer the same function's.
+ALIKE = 1e-3
+
 
 def precision(
     rule: Rule, exact: Rule, x: Vector, ybar: Vector, rng: np.random.Generator
@@ -116,7 +119,7 @@ def _alike(codomain: Space, a: Vector, b: Vector) -> bool:
     for leaf in codomain:
         p, q = a[leaf.slice], b[leaf.slice]
         top = np.abs(np.nan_to_num(q)).max(initial=0.0)
-        if not np.isfinite(p).all() or (np.abs(p - q) > 1e-3 * top).any():
+        if not np.isfinite(p).all() or (np.abs(p - q) > ALIKE * top).any():
             return False
     return True
 

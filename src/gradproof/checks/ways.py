@@ -37,8 +37,8 @@ def asked(
     out: list[Asked] = []
     settled = settled or Together()
     for way in rule.ways() if ways is None else ways:
-        parts = getattr(way, "parts", ())
-        if settled.agreed.issuperset(part.name for part in parts or (way,)):
+        parts = way.parts
+        if _covered(way, settled):
             out += [_agreed(part) for part in parts or (way,)]
             continue
         if way.name in settled.replies:
@@ -66,6 +66,17 @@ def together(rule: Rule, xs: Arrays, ybars: Arrays, xbars: Arrays) -> Together:
     """
     shares = [SAME[leaf.precision] for leaf in rule.primal.domain]
     return rule.together(xs, ybars, xbars, shares)
+
+
+def left(every: Sequence[Way], settled: Together) -> bool:
+    """Whether some way is still to be asked."""
+    return any(
+        way.name not in settled.replies and not _covered(way, settled) for way in every
+    )
+
+
+def _covered(way: Way, settled: Together) -> bool:
+    return settled.agreed.issuperset(part.name for part in way.parts or (way,))
 
 
 def _agreed(way: Way) -> Asked:

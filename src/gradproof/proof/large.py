@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from gradproof.checks import bulk as bulk_
-from gradproof.checks import ways
 from gradproof.checks.accusing import accused
 from gradproof.checks.bulk import Agreed, Question
 from gradproof.checks.gradient import Compared
@@ -17,8 +16,8 @@ from gradproof.checks.rounding import SAFETY
 from gradproof.diagnosis import diagnose
 from gradproof.proof.comparing import WHOLE_ENTRIES
 from gradproof.proof.concluding import conclude, not_the_users
-from gradproof.proof.elsewhere import asked_ways, compiled, other_settings, overflowing
 from gradproof.proof.naming import diagnosed
+from gradproof.proof.others import others
 from gradproof.proof.run import Options, Run
 from gradproof.rule import BulkRule, Rule
 from gradproof.space import Space, Vector
@@ -59,17 +58,20 @@ def passing(rule: Rule, options: Options) -> Record | None:
     evidence = replace(evidence, form=seen.form, effects=seen.effects)
     if options.ways:
         options.reached(OTHERS, 0.6)
-        settled = ways.together(rule, on_arrays.point, seen.ybar, seen.xbar)
-        run = _run(rule, options, rng, on_arrays, seen, evidence.value)
-        built = compiled(run)
-        if built.undecided:
+        value = evidence.value
+        more = others(
+            rule, options, on_arrays, seen, found,
+            lambda: _run(rule, options, rng, on_arrays, seen, value),
+        )  # fmt: skip
+        if more.undecided:
             return None
-        notes = (*notes, *built.notes)
+        notes = (*notes, *more.notes)
+        found = replace(found, limits=(*found.limits, *more.limits))
         evidence = replace(
             evidence,
-            asked=asked_ways(run, found, settled) + built.asked,
-            elsewhere=other_settings(run, None, found),
-            overflow=overflowing(rule),
+            asked=more.asked,
+            elsewhere=more.elsewhere,
+            overflow=more.overflow,
         )
     findings = diagnose(evidence).findings
     if any(f.severity is Severity.ERROR for f in findings):
