@@ -33,6 +33,7 @@ ANSWER_SECONDS = 2.0  # within which requests are answered, as planned beforehan
 QUICK_VALUES, THOROUGH_VALUES = 8, 50
 VJPS = 6  # values that three vjps take, of which a row of the rule's own answer is made
 OVERHEAD_SECONDS = 1e-4  # beside each value
+ENTRY_SECONDS = 6e-7  # that a value costs for each output, to be differenced
 ANSWER_ENTRIES = 1 << 22  # of columns of the Jacobian that are held for an answer
 # A block that a card asks for is measured thoroughly up to this size. What is wrong is
 # known by then; it is asked for to be named.
@@ -55,7 +56,9 @@ def diagnosed(
         new = [r for r in out.requests if r.key not in refused]
         if not new:
             break
-        left = left or Left(seconds_of(lambda: rule.primal.value(run.x)))
+        left = left or Left(
+            seconds_of(lambda: rule.primal.value(run.x)), rule.primal.codomain.size
+        )
         answers = [(r.key, answer(run, rule, evidence, r, left)) for r in new]
         refused.update(key for key, a in answers if a is None)
         answers = [(key, a) for key, a in answers if a is not None]
@@ -72,9 +75,9 @@ class Left:
     It is spent as planned, not by the clock: a busy machine tells the same name.
     """
 
-    def __init__(self, once: float) -> None:
-        """``once``: seconds that a value of the function takes."""
-        self.once = once + OVERHEAD_SECONDS
+    def __init__(self, once: float, outputs: int) -> None:
+        """``once``: seconds that a value of the function, of so many outputs, takes."""
+        self.once = once + OVERHEAD_SECONDS + outputs * ENTRY_SECONDS
         self.seconds = ANSWER_SECONDS
 
     def plan(self, rows: int, cols: int, *, rough: bool) -> str:

@@ -92,9 +92,17 @@ def test_two_columns_far_apart_are_both_found() -> None:
     assert mask.sum() == 140
 
 
+def _one_entry(grads: list[torch.Tensor]) -> list[torch.Tensor]:
+    out = grads[0].clone()
+    out[321, 5] *= 1.5
+    return [out]
+
+
 def test_every_entry_of_narrow_rows_is_compared() -> None:
-    report = _checked("softmax", lambda grads: grads, (600, 8))
-    assert report.verdict is Verdict.PASS
+    report = _checked("softmax", _one_entry, (600, 8))
+    assert report.verdict is Verdict.FAIL
+    assert report.findings[0].worst is not None
+    assert report.findings[0].worst.place == "x̄[321, 5]"
     assert "4800 of 4800 gradient entries one by one" in report.record.compared
 
 
