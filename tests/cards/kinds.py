@@ -285,6 +285,117 @@ kind(
     lambda: (rand(5, low=0.5),), "nonlinear-cotangent",
 )  # fmt: skip
 
+# --- what a sharper eye tells -----------------------------------------------------------------
+
+
+def deep(x, w):
+    z = torch.zeros_like(x)
+    for _ in range(60):
+        z = torch.tanh(z @ w.T + x)
+    return z
+
+
+def one_step(g, y, x, w):
+    s = g * (1 - y * y)
+    return s, s.T @ y
+
+
+def grouped(x, eps):
+    s = x.reshape(2, 2, 6)
+    var = s.var(-1, keepdim=True, unbiased=False)
+    return ((s - s.mean(-1, keepdim=True)) / (var + eps).sqrt()).reshape(2, 12)
+
+
+def grouped_back(g, y, x, eps=1e-5):
+    s, g = x.reshape(2, 2, 6), g.reshape(2, 2, 6)
+    r = 1 / (s.var(-1, keepdim=True, unbiased=False) + eps).sqrt()
+    h = (s - s.mean(-1, keepdim=True)) * r
+    inner = h * (g * h).mean(-1, keepdim=True)
+    return ((g - g.mean(-1, keepdim=True) - inner) * r).reshape(2, 12)
+
+
+def half_cosine(g, y, a, b):
+    return (
+        g[:, None] * b / (a.norm(dim=-1, keepdim=True) * b.norm(dim=-1, keepdim=True))
+    )
+
+
+def prelu(x, w):
+    return torch.where(x > 0, x, w * x)
+
+
+def slopes(x, w):
+    return torch.where(x > 0, torch.ones_like(x), w.expand_as(x))
+
+
+TURNS = (-1.0) ** torch.arange(9)
+ORDER = torch.randperm(1024, generator=torch.Generator().manual_seed(1))
+CLASSES = torch.tensor([0, 2, 1])
+F = torch.nn.functional
+
+kind(
+    "label smoothing forgotten", lambda x: F.cross_entropy(x, CLASSES, label_smoothing=0.1),
+    lambda g, y, x: g * (torch.softmax(x, -1) - F.one_hot(CLASSES, 5)) / 3,
+    lambda: (rand(3, 5),), "missing-term",
+)  # fmt: skip
+kind(
+    "softmax forgotten in a cross-entropy", lambda x: F.cross_entropy(x, CLASSES),
+    lambda g, y, x: -g * F.one_hot(CLASSES, 5) / 3, lambda: (rand(3, 5),), "missing-term",
+)  # fmt: skip
+kind(
+    "auxiliary loss forgotten in one of its inputs",
+    lambda x, a: F.cross_entropy(x, CLASSES) + 0.3 * F.cross_entropy(x + a, CLASSES),
+    lambda g, y, x, a: (
+        g * (torch.softmax(x, -1) - F.one_hot(CLASSES, 5)) / 3,
+        0.3 * g * (torch.softmax(x + a, -1) - F.one_hot(CLASSES, 5)) / 3,
+    ),
+    lambda: (rand(3, 5), rand(3, 5, seed=2)), "missing-term",
+)  # fmt: skip
+kind(
+    "an error that alternates", lambda x: torch.sin(x),
+    lambda g, y, x: g * (torch.cos(x) + 0.01 * TURNS), lambda: (rand(9),), "extra-term",
+)  # fmt: skip
+kind(
+    "a factor that alternates", lambda x: torch.sin(x),
+    lambda g, y, x: g * torch.cos(x) * (1 + 0.01 * TURNS), lambda: (rand(9),), "wrong-factor",
+)  # fmt: skip
+kind(
+    "a thousand elements out of order", lambda x: torch.sin(x),
+    lambda g, y, x: (g * torch.cos(x))[ORDER], lambda: (rand(1024),), "shifted-index",
+)  # fmt: skip
+kind(
+    "eigenvectors transposed", lambda a: torch.linalg.eigvalsh(a + a.T),
+    lambda g, y, a: 2 * (v := torch.linalg.eigh(a + a.T)[1]).T @ torch.diag(g) @ v,
+    lambda: (rand(4, 4),), "transposed-jacobian", "wrong-gradient",
+)  # fmt: skip
+kind(
+    "slope of a leaky unit summed over all", prelu,
+    lambda g, y, x, w: (g * slopes(x, w), (g * x).sum(0)),
+    lambda: (rand(6, 3), rand(3)), "leaked-region",
+)  # fmt: skip
+kind(
+    "slope of a leaky unit with its mask inverted", prelu,
+    lambda g, y, x, w: (g * slopes(x, w), (g * x * (x > 0)).sum(0)),
+    lambda: (rand(6, 3), rand(3)), "leaked-region",
+)  # fmt: skip
+kind(
+    "deep equilibrium through one step", deep, one_step,
+    lambda: (rand(2, 4), 0.4 * rand(4, 4)), "missing-factor",
+)  # fmt: skip
+kind(
+    "cosine similarity without its projection",
+    lambda a, b: F.cosine_similarity(a, b.detach(), dim=-1), half_cosine,
+    lambda: (rand(4, 5).requires_grad_(), rand(4, 5, seed=3)), "missing-term",
+)  # fmt: skip
+kind(
+    "group norm with another epsilon", lambda x: grouped(x, 0.1), grouped_back,
+    lambda: (rand(2, 12),), "forward-mismatch",
+)  # fmt: skip
+kind(
+    "a product of one matrix with itself", lambda x: x.T @ x, lambda g, y, x: x @ g,
+    lambda: (rand(5, 3),), "missing-term",
+)  # fmt: skip
+
 # --- complex -------------------------------------------------------------------------------
 
 

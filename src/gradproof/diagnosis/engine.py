@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gradproof.diagnosis import twofold
 from gradproof.diagnosis.card import (
     COTANGENT,
     ELSEWHERE,
@@ -138,7 +139,7 @@ class _Asking:
                     found.append(finding(*hit, look.on((leaf,))))
                     left = tuple(a for a in left if a is not leaf)
         for leaf in left:
-            parts = self._by_output(look, leaf)
+            parts = self._by_output(look, leaf) or self._twofold(look.on((leaf,)), leaf)
             if parts:
                 found.extend(parts)
                 left = tuple(a for a in left if a is not leaf)
@@ -181,6 +182,19 @@ class _Asking:
                 return []
             found.append(finding(*hit, part))
         return found
+
+    def _twofold(self, look: Look, leaf: Leaf) -> list[Finding]:
+        """A factor over most of one input's gradient, and what remains without it."""
+        factor = twofold.majority(look)
+        rest = None if factor is None else twofold.beneath(look, leaf, factor)
+        hit = None if rest is None else self._first(rest)
+        if factor is None or rest is None or hit is None:
+            return []
+        slug = "wrong-sign" if factor.holds(-1.0) else "wrong-factor"
+        if hit[0].slug == slug:
+            return []
+        over = finding(card(slug), twofold.factor(look, factor), look)
+        return [over, finding(*hit, rest)]
 
     def _first(self, look: Look) -> tuple[Card, Match] | None:
         """The first card that explains everything wrong in the scope."""

@@ -18,6 +18,7 @@ from gradproof.space import Leaf, Matrix, Space
 
 # Wrong entries that an arrangement must explain before it is believed.
 _ENOUGH = 2
+_TRIED = 64  # elements whose gradient is looked for elsewhere
 REACH = 2  # how far a shift may go
 
 
@@ -126,14 +127,12 @@ def elsewhere(look: Look) -> int:
     each wrong one of them some other element must hold it, the same in every probe. 0
     where one is nowhere, or stands in more places than one.
     """
-    probes = [p for p in look.panels if p.rows is None and len(p.got) >= 2]
+    probes = [p for p in look.panels if p.rows is None]
     if len(probes) != 1 or len(look.wrong_leaves) != 1:
         return 0
     p, moved = probes[0], 0
     taken: set[int] = set()
-    for j in np.flatnonzero(p.bad.any(axis=0)):
-        if not p.ok[:, j].all():
-            continue
+    for j in np.flatnonzero(p.bad.any(axis=0) & p.ok.all(axis=0))[:_TRIED]:
         room = p.bound[:, j : j + 1] + AMPLIFY * p.own
         at = np.flatnonzero((np.abs(p.got - p.want[:, j : j + 1]) <= room).all(axis=0))
         if len(at) != 1 or int(at[0]) in taken:

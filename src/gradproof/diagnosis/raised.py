@@ -8,7 +8,11 @@ from gradproof.verdict import Failure
 
 # Slug of the mistake, and what the message of its exception contains.
 _SIGNS = (
-    ("wrong-arity", r"incorrect number of gradients|expected \d+.*gradients?.*got \d+"),
+    (
+        "wrong-arity",
+        r"incorrect number of gradients|expected \d+.*gradients?.*got \d+"
+        r"|returned \d+ gradients? for \d+ inputs?",
+    ),
     ("wrong-shape", r"invalid gradient at index|gradient.*shape|shape.*gradient"),
     ("wrong-device", r"same device|expected.*on device|is on (cpu|cuda)"),
     ("wrong-dtype", r"same dtype|expected scalar type|gradient.*dtype|mat2? .*dtype"),

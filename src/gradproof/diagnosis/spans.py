@@ -47,6 +47,8 @@ def _facts(source: Source) -> Facts:
 def of(slug: str, match: Match, look: Look) -> tuple[Span, ...]:
     """The spans of a finding; the one to look at first is marked primary."""
     known = _facts(look.evidence.source)
+    if "forward" in match.facts:
+        return () if known.forward_span is None else (known.forward_span,)
     found = _returned(match, look, known)
     extra = [s for fact in match.facts for s in _said(fact, known)]
     if not found and extra:

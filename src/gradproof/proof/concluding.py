@@ -40,8 +40,8 @@ def stateful(detail: str) -> Undecided:
     """Undecided since the forward has a history."""
     return Undecided(
         "stateful-forward",
-        "f(x), f(x'), f(x)",
-        f"the forward depends on what was called before: {detail}",
+        "",
+        f"f(x), f(x'), f(x): {detail}; a difference of it means little",
         "pass reset= (called before every forward), or clear the cache in the forward",
     )
 
@@ -117,6 +117,11 @@ def conclude(
     limits = limits_of(found, evidence)
     if not undecided and not errors and not (inexact and options.resolve is None):
         undecided = too_coarse(options, evidence, limits)
+    # What leaves the proof undecided is not warned of a second time.
+    open_ = {u.reason for u in undecided}
+    findings = tuple(
+        f for f in findings if f.slug not in open_ or f.severity == Severity.ERROR
+    )
     allowed = set(options.allow) | set(rule.source.allow)
     undecided = tuple(u for u in undecided if u.reason not in allowed)
     verdict = Verdict.PASS

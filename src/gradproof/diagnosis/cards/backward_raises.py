@@ -17,7 +17,9 @@ def _match(look: Look) -> Match | None:
         f"{look.name} raises {failure.kind}{where}",
         (quoted(failure),),
         note="a forward that is only ever evaluated does not run its backward",
-        help="call it once with `torch.autograd.grad` on inputs like these",
+        help="call it once by hand on these inputs"
+        if look.evidence.source.kind == "pair"
+        else "call it once with `torch.autograd.grad` on inputs like these",
     )
 
 

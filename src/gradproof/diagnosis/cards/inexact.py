@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from gradproof.diagnosis.algebra import ratio
 from gradproof.diagnosis.card import ELSEWHERE, Card, Match
+from gradproof.diagnosis.constants import is_factor
 from gradproof.diagnosis.elsewhere import failing, numbers, told
 from gradproof.diagnosis.look import Look
-from gradproof.verdict import Severity
+from gradproof.diagnosis.words import number
+from gradproof.verdict import Elsewhere, Severity
 
 
 def _match(look: Look) -> Match | None:
     settings = failing(look, "refine")
     if not settings:
         return None
+    factor = _factor(settings[0])
+    shared = (f"x̄ / expected = {factor} in every entry there",) if factor else ()
     return Match(
         f"{look.name} is right up to a truncation of its own ({settings[0].setting})",
-        _sizes(look) or told(settings),
+        (*(_sizes(look) or told(settings)), *shared),
         note="a looser tolerance lets this pass",
-        help="tighten the solver in the backward as in the forward, or differentiate the steps that were taken",
+        help="look for a factor that tends to 1 as the setting is refined (a step, a "
+        "count of steps) and that the backward leaves out"
+        if factor
+        else "tighten the solver in the backward as in the forward, or differentiate the "
+        "steps that were taken",
         worst=numbers(settings[0].evidence),
     )
+
+
+def _factor(setting: Elsewhere) -> str:
+    """The constant by which everything is off in that setting, if it is one."""
+    found = ratio(Look.at(setting.evidence).panels) if setting.evidence else None
+    return number(found.mid) if found is not None and is_factor(found) else ""
 
 
 def _sizes(look: Look) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ def _match(look: Look) -> Match | None:
         (f"f(x), f(x'), f(x): {look.evidence.stateful}",),
         note="a finite difference of such a function can be precise and wrong",
         help="pass reset= with what clears the state, or start each forward afresh",
+        facts=("forward",),
         quiets=True,
     )
 

@@ -21,6 +21,7 @@ def _match(look: Look) -> Match | None:
             f"{number(value)}, the forward gives {gave}",
         ),
         note="inputs of ordinary size hide this",
+        facts=("forward",),
         help="rewrite it so that no intermediate is larger than the result (subtract the "
         "maximum before exp, use log1p, logaddexp, hypot)",
     )

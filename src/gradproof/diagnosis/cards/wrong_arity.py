@@ -30,7 +30,7 @@ def _match(look: Look) -> Match | None:
     return Match(
         headline,
         evidence,
-        note="the engine compares only the count, so a gradient may land on the wrong input",
+        note="only the count is compared, so a gradient may land on the wrong input",
         help="return one value for each argument of forward, None where there is none",
         severity=severity,
     )

@@ -10,6 +10,12 @@ from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.words import gradient_of, number
 from gradproof.verdict import Severity
 
+SEVERAL = "no single known mistake explains this; there may be more than one"
+NEXT = (
+    "print the right backward with `--suggest`, or compare with a plain implementation "
+    "(`reference=`); `gradproof explain wrong-gradient` says how to read these numbers"
+)
+
 
 def _match(look: Look) -> Match | None:
     paths = [a.path for a in look.wrong_leaves] or [a.path for a in look.leaves]
@@ -19,18 +25,17 @@ def _match(look: Look) -> Match | None:
         evidence.append(f"{wrong} of {total} measured entries are wrong")
     known = computed(look)
     if known is not None:
-        due = f", and grad_output · {known.due.text} is due" if known.due else ""
-        evidence.append(f"it computes grad_output · {known.given.text}{due}")
+        rest = f", and grad_output · {known.due.text} is due" if known.due else ""
+        evidence.append(f"it computes grad_output · {known.given.text}{rest}")
     ratios = _ratios(look)
     if ratios:
         evidence.append(f"x̄ / expected lies between {ratios[0]} and {ratios[1]}")
-    plain = known is not None and known.due is not None
+    due = known.due.text if known is not None and known.due is not None else ""
     return Match(
         f"{look.name} returns a wrong value for {gradient_of(paths)}",
         tuple(evidence),
-        help=f"return grad_output · {known.due.text}"
-        if plain and known and known.due
-        else "",
+        note=("" if due else SEVERAL),
+        help=f"return grad_output · {due}" if due else NEXT,
     )
 
 
