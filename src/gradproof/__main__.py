@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # print what it can, in any locale
             stream.reconfigure(errors="backslashreplace")
     try:
-        args = parser.parse_args(argv)
+        args, rest = parser.parse_known_args(argv)
+        if rest:
+            _refuse(rest[0], args.parser)
         if not args.command:
             parser.print_help()
             return COULD_NOT_RUN
@@ -79,6 +81,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         print(f"gradproof: {words.OUR_FAULT}", file=sys.stderr)
         return COULD_NOT_RUN
+
+
+def _refuse(word: str, parser: _Parser) -> NoReturn:
+    """Say that ``parser`` does not know ``word``, and which it may stand for."""
+    if not word.startswith("-"):
+        parser.error(words.NO_MORE.format(word=word))
+    from gradproof.samples import nearest
+
+    known = tuple(parser._option_string_actions)
+    bare = word.partition("=")[0]
+    hint = words.meant(nearest(bare, known))
+    parser.error(words.NO_OPTION.format(word=bare, hint=hint))
 
 
 def _explain(args: argparse.Namespace) -> int:
@@ -127,6 +141,7 @@ def parser_of_all() -> _Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     explain = commands.add_parser("explain", help="the page about one mistake")
     explain.add_argument("slug", nargs="?", default="", help="which; all when left out")
+    explain.set_defaults(parser=explain)
     check = commands.add_parser(
         "check",
         help="prove the custom gradients of a file",
@@ -134,7 +149,9 @@ def parser_of_all() -> _Parser:
         epilog=f"{_INPUTS}\n\n{_EPILOG}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    check.set_defaults(parser=check)
     _add_check_options(check)
+    parser.set_defaults(parser=parser)
     return parser
 
 
@@ -145,7 +162,13 @@ def _add_check_options(check: argparse.ArgumentParser) -> None:
         metavar="FILE[::NAME]",
         help="ops.py, ops.py::Softplus, pkg.ops:Softplus",
     )
-    add("-i", "--inputs", metavar="TEXT", help="what the inputs are, as below")
+    add(
+        "-i",
+        "--inputs",
+        metavar="TEXT",
+        type=_inputs,
+        help="what the inputs are, as below",
+    )
     add("--size", metavar="B=2,H=4", type=_sizes, action="append", default=[],
         help="numbers for the sizes in the inputs")  # fmt: skip
     add("--seed", metavar="N", type=_seed, help="repeats a run to the bit (default 0)")
@@ -179,6 +202,12 @@ class _Version(argparse.Action):
 
         print(f"gradproof {__version__}")
         parser.exit(0)
+
+
+def _inputs(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError(words.BAD_INPUTS.format(text=text))
+    return text
 
 
 def _sizes(text: str) -> list[tuple[str, int]]:

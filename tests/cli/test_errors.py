@@ -134,7 +134,25 @@ REFUSED = {
         "x: 9999800001 entries of shape [99999, 99999] are too many to draw",
     ),
     "no-target": ([], "the following arguments are required: FILE[::NAME]"),
-    "unknown-option": (["ops.py", "--sede", "3"], "unrecognized arguments: --sede 3"),
+    "unknown-option": (
+        ["ops.py", "--sede", "3"],
+        "there is no option --sede; did you mean --seed?; see gradproof check --help",
+    ),
+    "strange-option": (["ops.py", "--q=1"], "there is no option --q; see gradproof"),
+    "two-targets": (["ops.py", "b.py"], "no more was expected, and there is b.py"),
+    "blank": (
+        ["ops.py", "-i", " "],
+        "argument -i/--inputs: ' ' describes nothing; write NAME: DESCRIPTION such as "
+        "x: f64[8]",
+    ),
+    "save-nowhere": (
+        ["ops.py", "--save", "none/x.npz"],
+        "none/x.npz cannot be written: No such file or directory",
+    ),
+    "json-folder": (
+        ["ops.py", "--json", "."],
+        ". cannot be written: Is a directory",
+    ),
 }  # fmt: skip
 
 
@@ -145,6 +163,7 @@ def test_bad_input_is_one_sentence_and_exit_2(write, run, name):
     ran = run("check", *argv)
     assert ran.code == 2
     assert ran.sentence.startswith(sentence)
+    assert ran.out == ""
     assert "Traceback" not in ran.err
 
 
@@ -192,7 +211,8 @@ def test_a_forward_that_raises_at_every_guess_says_so(write, run):
     assert ran.sentence.startswith("no inputs were given for raises, and none of ")
     assert "out of luck" in ran.sentence
     assert ran.sentence.endswith(
-        "write them with -i 'x: ...' (gradproof check --help shows how)"
+        "write them with -i 'x: ...' (gradproof check --help shows how), or "
+        "pass them to gradproof.check in Python"
     )
 
 
@@ -209,12 +229,13 @@ def test_arguments_that_no_guess_can_fill_are_named(write, run):
     assert ran.sentence == (
         "no inputs were given for solve, and solver and frobnicate could not be filled "
         "by a guess; write them with -i 'x: ...; solver: ...; frobnicate: ...' "
-        "(gradproof check --help shows how)"
+        "(gradproof check --help shows how), or pass them to gradproof.check in Python"
     )
     ran = run("check", "ops.py::cut")
     assert ran.sentence == (
         "no inputs were given for cut, and frobnicate could not be filled by a guess; "
-        "write them with -i 'x: ...; frobnicate: ...' (gradproof check --help shows how)"
+        "write them with -i 'x: ...; frobnicate: ...' (gradproof check --help shows "
+        "how), or pass them to gradproof.check in Python"
     )
 
 

@@ -99,6 +99,10 @@ def test_a_pass_at_a_guess_says_what_the_guess_could_not_show(write, run):
     said = "note: the inputs were guessed, and do not show: a negative i\n"
     assert said in run("check", "right.py").out
     assert "do not show" not in run("check", "wrong.py").out
+    short = run("check", "right.py", "--output", "concise").out.splitlines()
+    assert short[0].endswith(
+        "; note: the inputs were guessed, and do not show: a negative i"
+    )
     given = run("check", "right.py", "-i", "x: f64[3, 4]; i: int[5] in 0..3")
     assert "do not show" not in given.out
 

@@ -1,6 +1,11 @@
 """Guesses never accuse: what does not fit is tried otherwise, or is UNDECIDED."""
 
+from pathlib import Path
+
 import pytest
+
+from gradproof import Verdict
+from gradproof.reports import json as reports_json
 
 TEMPLATE = """
     import torch
@@ -100,6 +105,14 @@ def test_a_backward_that_takes_no_guess_is_undecided(write, run):
         in ran.out
     )
     assert run("check", "ops.py", "--strict").code == 1
+    short = run("check", "ops.py", "--output", "concise", "--json", "run.json").out
+    assert short.splitlines()[0].endswith(
+        "undecided[guess] Op was asked at inputs that were guessed and does not fit them"
+    )
+    (record,) = reports_json.load(Path("run.json").read_text(encoding="utf-8"))
+    assert record.verdict is Verdict.UNDECIDED
+    assert record.findings == ()
+    assert "s must have 77 entries" in record.undecided[0].detail
 
 
 def test_a_backward_of_one_argument_that_takes_no_shape_fails(write, run):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -75,6 +77,7 @@ def run(options: Options) -> int:
     settings = _settings(options, defaults)
     if options.inputs and options.replay:
         raise UsageError(words.BOTH_INPUTS)
+    _writable(options.json, options.save)
     if options.inputs:
         parse(options.inputs)  # what cannot be read is said before anything runs
     module = targets.load(place)
@@ -95,6 +98,14 @@ def run(options: Options) -> int:
     if any(outcome.verdict for outcome in outcomes):
         _sum_up(outcomes, settings)
     return _code(outcomes, settings)
+
+
+def _writable(*paths: str) -> None:
+    """Raises UsageError before anything runs, for a file that has no place."""
+    for path in map(Path, filter(None, paths)):
+        if path.is_dir() or not path.parent.is_dir():
+            said = os.strerror(errno.EISDIR if path.is_dir() else errno.ENOENT)
+            raise UsageError(words.CANNOT_WRITE.format(path=path, said=said))
 
 
 def _settings(options: Options, defaults: declared.Defaults) -> Settings:
@@ -237,7 +248,7 @@ def _guessed(target: Target, settings: Settings) -> Outcome:
     if not settings.concise:
         print(explain_choice(tried.described, said.size))
     record = tried.record(said.size, lambda inputs: f"-i {quoted(inputs)}")
-    if tried.doubt is not None:
+    if tried.doubt is not None and not settings.concise:
         print(_doubted(tried.doubt, target.name, said.size), end="\n\n")
         return Outcome(target, record.verdict, record, tried.drawn)
     report = api.Report(record, leaf_inputs=tried.report.inputs)
@@ -324,8 +335,6 @@ def _how(record: Record, described: Sequence[Described]) -> tuple[str, ...]:
 
 def has_colour(stream: TextIO) -> bool:
     """Whether colour is wanted: a terminal, no NO_COLOR, and not a dumb one."""
-    import os
-
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream.isatty()

@@ -63,7 +63,10 @@ NO_SIZE = "no input has a size {symbol}{hint}; {sizes}"
 SIZES = "the sizes are {names}"
 NO_SIZES = "the inputs have no sizes that could be set"
 
-GIVE = "write them with -i '{blank}' (gradproof check --help shows how)"
+GIVE = (
+    "write them with -i '{blank}' (gradproof check --help shows how), or pass them to "
+    "gradproof.check in Python"
+)
 GUESS_UNSURE = (
     "UNDECIDED {name}: the inputs were guessed, and for some of the guesses backward "
     "{trouble}\n"
@@ -87,6 +90,7 @@ NEXT = "next: {command}"
 OTHER_SHAPES = "other shapes"
 ASKED_WITH = {"second order": "--orders 2", "compile": "--compile"}
 
+BAD_INPUTS = "'{text}' describes nothing; write NAME: DESCRIPTION such as x: f64[8]"
 BAD_SIZE = "'{text}' is not a size; write NAME=NUMBER such as B=2"
 BAD_SEED = "'{text}' is not a seed; write a whole number from 0 on"
 BAD_DTYPE = "unknown dtype '{text}'{hint}; write f64, f32, f16 or bf16"
@@ -94,6 +98,8 @@ BAD_ORDERS = "'{text}' is not a number of orders; write 1 or 2"
 BAD_SLUG = "there is no finding called {slug}{hint} (gradproof explain lists them)"
 BOTH_INPUTS = "-i and --replay both say what the inputs are; keep one"
 CANNOT_WRITE = "{path} cannot be written: {said}"
+NO_OPTION = "there is no option {word}{hint}"
+NO_MORE = "no more was expected, and there is {word}"
 INTERRUPTED = "interrupted"
 OUR_FAULT = (
     "this is a fault of gradproof, not of your code; please report the lines above"

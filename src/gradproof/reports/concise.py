@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradproof.reports import blocks, terminal
+from gradproof.reports import blocks, terminal, words
 from gradproof.reports.charset import to_ascii
 from gradproof.reports.snippet import main, position, where
 from gradproof.verdict import Finding, Record, Undecided, Verdict
@@ -16,7 +16,8 @@ def render(record: Record, *, ascii: bool = False) -> str:
     lines = [finding_line(f, record) for f in terminal.ordered(record) if not f.allowed]
     lines += [undecided_line(block, record) for block in record.undecided]
     if record.verdict is Verdict.PASS:
-        lines.insert(0, terminal.passed_line(record))
+        notes = (words.NOTED_HERE.format(note=note) for note in record.notes)
+        lines.insert(0, "".join([terminal.passed_line(record), *notes]))
     text = "\n".join(lines) or f"{record.verdict} {record.name}"
     return to_ascii(text) if ascii else text
 

@@ -28,6 +28,7 @@ COMPARED = "{compared} compared"
 LEFT_OUT = "left out: {what}"
 ALLOWED_HERE = "allowed: {what}"
 NOTED = "noted: {what}"
+NOTED_HERE = "; note: {note}"
 NOT_ASKED = "not asked: {what}"
 THE_REST = "the rest:"
 
