@@ -16,7 +16,9 @@ RUNS = 8
 _Factors = dict[tuple[str, int], list[TorchWay]]
 
 
-def covering(ways: Sequence[TorchWay]) -> tuple[tuple[TorchWay, ...], ...]:
+def covering(
+    ways: Sequence[TorchWay], *, packed: bool = True
+) -> tuple[tuple[TorchWay, ...], ...]:
     """The same ways in groups that can be asked together; each is in one group.
 
     Layouts of every ȳ and x, and the calls around the question, are independent
@@ -24,7 +26,8 @@ def covering(ways: Sequence[TorchWay]) -> tuple[tuple[TorchWay, ...], ...]:
     constant numbers and so blunt what else is asked, are grouped by themselves. Where
     there is room each factor has one group with its plain value, each in another group,
     so that a kernel which takes its bad path only where the rest is packed is met too.
-    There are at most ``RUNS`` such groups.
+    There are at most ``RUNS`` such groups. Without ``packed`` there are only as many as a
+    factor has values, for who asks of each layout with the rest packed elsewhere.
 
     Ways that narrow what is compared (frozen inputs, unused outputs), or that ask
     through another engine, are asked alone: merged, they would hide the rest.
@@ -41,9 +44,9 @@ def covering(ways: Sequence[TorchWay]) -> tuple[tuple[TorchWay, ...], ...]:
             factors.setdefault(key, []).append(way)
     rows = [_rows(dense), _rows(expanded)]
     plain = [_rows(dense, plain=True), _rows(expanded, plain=True)]
-    if plain[0] + rows[1] <= RUNS:
+    if packed and plain[0] + rows[1] <= RUNS:
         rows[0] = plain[0]
-    if rows[0] + plain[1] <= RUNS:
+    if packed and rows[0] + plain[1] <= RUNS:
         rows[1] = plain[1]
     return (*_array(dense, rows[0]), *_array(expanded, rows[1]), *alone)
 

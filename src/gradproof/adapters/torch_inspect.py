@@ -19,6 +19,7 @@ from gradproof.adapters.torch_hooks import watching
 from gradproof.adapters.torch_program import OutputChanged, output_failure
 from gradproof.adapters.torch_tensors import bits, changed, to_vector
 from gradproof.adapters.torch_watch import Watch, numbered
+from gradproof.adapters.torch_ways import seen_to_draw
 from gradproof.rule import Reply
 from gradproof.space import Vector
 from gradproof.verdict import Effect, Failure, Form
@@ -103,8 +104,10 @@ def _run(
     for leaf, t in zip(domain, leaves, strict=True):
         watch.know(leaf.path, t)
     before = [bits(t) for t in leaves]
+    still = state.read()
     with watch.cuts:
         outs = rule.program(leaves)
+    seen_to_draw(rule.program, drew=bool(drawn(still, state.read())))
     graph = torch_graph.nodes(outs)
     watch.on_compiled(graph)
     connected = torch_graph.reached(graph, outs, leaves)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import chain, cycle
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +128,7 @@ class _Asking:
         self.shown: list[tuple[Tensor, Tensor | None]] = []
         self.took = 0.0  # the longest forward, in seconds
         self.ways = torch_ways.ways_for(rule)
+        self.rows: list[_Row] = []
         self.twins = _twins(self.ways, len(self.domain))
         self.edits = [w for w in self.ways if w.factor == "edits"]
         self.agreed: set[str] = set()
@@ -239,9 +240,12 @@ class _Asking:
         plain = [
             w for w in self.ways if _layout(w) and not has_stride_zero(w.presentation)
         ]
-        rows = [_Row(group, n, m) for group in covering(plain)]
+        # Where some inputs are frozen, the cotangents' layouts are asked with the rest
+        # packed.
+        rows = [_Row(group, n, m) for group in covering(plain, packed=n == 1)]
         names = set[str]().union(*(row.names for row in rows))
         rows += [_Row((), n, m)] * (4 - len(rows))
+        self.rows = rows
         self._trained(rows[0])
         self._among_others(rows[1], rows[2])
         self._recomputed(rows[3])
@@ -463,6 +467,7 @@ class _Asking:
 
     def _needs(self) -> set[str]:
         names = set()
+        spec = cycle(row.cotangents for row in self.rows)
         for way in self.ways:
             needs = way.presentation.needs
             if needs is not None:
@@ -470,7 +475,9 @@ class _Asking:
                     t.detach().requires_grad_(need)
                     for t, need in zip(self.base, needs, strict=True)
                 ]
-                self._same(self._pull(self._forward(leaves), self.still), which=needs)
+                cotangents = self._cotangents(next(spec))
+                self._same(self._pull(self._forward(leaves), cotangents), which=needs)
+                self._undisturbed()
                 names.add(way.name)
         return names
 

@@ -140,8 +140,13 @@ class _Subject:
 _DREW: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
+def seen_to_draw(program: Any, *, drew: bool) -> None:
+    """Remember whether a forward of ``program`` drew random numbers."""
+    _DREW[program] = drew
+
+
 def _draws(rule: Any, program: Any) -> bool:
-    """Whether the forward draws random numbers, asked once for each program."""
+    """Whether the forward draws random numbers, asked unless it was seen already."""
     if program not in _DREW:
         with program.state as state, torch.no_grad():
             before = state.read()
