@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from gradproof.checks import coarse
-from gradproof.checks.rounding import SAFETY, own_rounding, shake, typical
+from gradproof.checks.rounding import (
+    SAFETY,
+    own_rounding,
+    shake,
+    typical,
+    within_rounding,
+)
 from gradproof.oracles import Differences
 from gradproof.rule import Rule
 from gradproof.space import Matrix, Space, Vector, unit
@@ -16,6 +22,7 @@ from gradproof.verdict import Block, Code, Direction, Estimate, Limit, Located, 
 
 # Above this many suspicious columns a sample is confirmed and stands for the rest.
 CONFIRMED_COLUMNS = 48
+MACHINE = 2.0**-53
 THOROUGH = 64  # calls that a thorough measurement of one column takes, about
 FEWEST = 2  # columns that are confirmed however slow the forward is
 SHORT = (
@@ -122,6 +129,7 @@ def whole(
     most = int(min(CONFIRMED_COLUMNS, max(FEWEST, pace[1] / max(each, 1e-9))))
     block, left = confirmed(oracle, block, most)
     block = outside(oracle, endless(block))
+    block = beside_kinks(oracle, rule.primal.domain, block)
     block = coarse.unheard(block, oracle.value, rule.primal.codomain)
     got = rule.vjp(x, ybar).value
     if got is None:
@@ -263,6 +271,37 @@ def _again(oracle: Differences, block: Block, cols: np.ndarray) -> Block:
     for name, array in new.items():
         array[:, cols] = getattr(c, name)[block.rows]
     return replace(block, **new, evaluations=block.evaluations + c.evaluations)
+
+
+def beside_kinks(oracle: Differences, domain: Space, block: Block) -> Block:
+    """``block`` without an answer where rounding decides on which side of a kink x lies.
+
+    A rule that adds 1 to x = 1e-4 in bfloat16 is asked at 0, and a function lifted to
+    float64 is not. So a slope that the function has within such a rounding is none to
+    accuse, if it differs from the one at x.
+    """
+    if not oracle.lifted or domain.unit <= MACHINE or not block.wrong.any():
+        return block
+    x, steps = oracle.point, within_rounding(domain, oracle.point)
+    code, sides = block.code.copy(), [block.left.copy(), block.right.copy()]
+    for k in np.flatnonzero(block.wrong.any(axis=0))[:CONFIRMED_COLUMNS]:
+        j = block.cols[k]
+        step = np.zeros(len(x))
+        step[j] = steps[j]
+        near = [oracle.ask(x + t * step) for t in (-2.0, -1.0, 1.0, 2.0)]
+        left = ((near[1] - near[0]) / step[j])[block.rows]
+        right = ((near[3] - near[2]) / step[j])[block.rows]
+        low, high = np.fmin(left, right), np.fmax(left, right)
+        room = block.bound[:, k] + block.own[:, k] + 0.1 * (high - low)
+        implied, off = block.implied[:, k], block.implied[:, k] - block.value[:, k]
+        with np.errstate(invalid="ignore"):
+            between = (implied >= low - room) & (implied <= high + room)
+            bent = high - low > 0.5 * np.abs(off)
+        here = between & bent & block.wrong[:, k]
+        code[here, k] = Code.KINK
+        for side, slope in zip(sides, (left, right), strict=True):
+            side[here, k] = slope[here]
+    return replace(block, code=code, left=sides[0], right=sides[1])
 
 
 def endless(block: Block, probe: Probe | None = None) -> Block:

@@ -83,6 +83,16 @@ def shake(space: Space, v: Vector, rng: np.random.Generator) -> Vector:
     return np.where(inside & np.isfinite(v), moved, v)
 
 
+def within_rounding(space: Space, v: Vector) -> Vector:
+    """By how much each entry moves when a number of ordinary size is added to it.
+
+    Ordinary is 1, or the largest of its leaf, if that is not a thousand times less.
+    """
+    usual = leaf_scale(space, v)
+    ordinary = np.fmax(usual, np.fmin(1.0, 1024.0 * usual))
+    return np.asarray(2.0 * space.units() * ordinary)
+
+
 def leaf_scale(space: Space, v: Vector) -> Vector:
     """The largest finite |v| of each entry's leaf."""
     out = np.zeros(space.size)

@@ -153,7 +153,12 @@ def _answer(
     lost = bound * s.h[0] > np.maximum(np.abs(s.start), seen)
     code[lost & ~(bound <= 0.5 * size)] = Code.NOISE
     code[_gridded(s, changes, size) & (code == Code.OK)] = Code.NOISE
-    code[(apart > sides) & ~(bound <= 0.125 * apart)] = Code.KINK
+    # A kink some way off is outside the window; the slope is that of one side then.
+    away = (bound <= 0.125 * apart) & (
+        np.fmin(np.abs(value - right.value), np.abs(value - left.value))
+        <= bound + sides
+    )
+    code[(apart > sides) & ~away] = Code.KINK
     code[_torn(s)] = Code.JUMP
     somewhere = np.isfinite(s.right[-1]) | np.isfinite(s.left[-1])
     code[~somewhere | ~np.isfinite(s.start)] = Code.DOMAIN

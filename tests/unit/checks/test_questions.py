@@ -176,3 +176,17 @@ def test_a_forward_that_stops_early_jumps_by_about_its_tolerance(tol, seed):
 )
 def test_smooth_and_kinked_forwards_do_not_jump(fn):
     assert not stopping(PlainPrimal(fn, X), np.full(3, 0.25), RNG(0)).any()
+
+
+def test_what_the_dtype_cannot_hold_breaks_no_law():
+    def f(x):
+        return np.expm1(x)
+
+    rule = PlainRule(f, lambda x, y: y * np.exp(x), np.array([1.0, 9.25]), "float16")
+    x = rule.primal.domain.snap(rule.primal.point)
+    ybar, other = np.array([1.5, -1.25]), np.array([0.5, -0.75])
+    once = rule.vjp(x, ybar).value
+    own = own_rounding(rule, x, ybar, once, RNG(3))
+    found = linearity(rule, x, ybar, once, own, other)
+    assert np.isinf(rule.vjp(x, 16 * ybar).value).any()
+    assert found.broken() == ()
