@@ -29,6 +29,24 @@ class Options:
     seed: int | None = None
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What was typed, and that with the defaults of pyproject.toml behind it."""
+
+    typed: Options
+    said: Options
+
+    @property
+    def seed(self) -> int:
+        """The seed of everything random."""
+        return self.said.seed or 0
+
+    @property
+    def concise(self) -> bool:
+        """Whether a finding is one line."""
+        return self.said.output == "concise"
+
+
 _SILENT = Options("")
 
 
