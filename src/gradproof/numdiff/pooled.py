@@ -90,11 +90,12 @@ class Step:
         return near + drift * (1.0 / 3.0), abs(drift) * BOUND[0] + gap + noisy
 
     def excess(self, v: Values, floor: Any, xp: Any) -> float:
-        """Noise over its floor, by the median of the fourth differences that are not 0.
+        """Noise over its floor, by the median of fourth differences where f moves.
 
-        A second difference is curvature rather than noise: it is in every bound.
+        Those of exactly 0 count too: where most are (a ReLU off its kinks), the few that
+        are not say nothing of the others. A second difference is curvature rather than noise: it is in every bound.
         """
-        moved = v.bend != 0
+        moved = v.first != 0
         if self.near or not bool(moved.any()):
             return 1.0
         ratio = abs(v.bend[moved]) / floor[moved]
