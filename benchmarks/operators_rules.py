@@ -27,7 +27,7 @@ DTYPES = {
     "complex128": torch.complex128,
 }
 MOST_ELEMENTS = 4000  # samples with more are left out
-LOOKED = 8  # samples whose gradient is 0 that are passed over, at most
+LOOKED = 24  # samples whose gradient is 0 that are passed over, at most
 
 Plant = Callable[[list[Tensor | None], list[Tensor]], list[Tensor | None]]
 
@@ -86,14 +86,17 @@ def subjects(
 
 
 def _moves(subject: Subject) -> bool:
-    """Whether some gradient is not 0."""
+    """Whether some gradient is more than rounding."""
+    coarse = max(torch.finfo(subject.inputs[i].dtype).eps for i in subject.varied)
     with torch.random.fork_rng():
         outs = subject.call(*subject.inputs)
     ones = [torch.ones_like(t) * 0.75 for t in outs]
     rng = torch.get_rng_state()
     tensors = [t.detach() for t in subject.inputs]
     grads = pulled(subject, tensors, ones, rng)
-    return any(g is not None and bool((g != 0).any()) for g in grads)
+    return any(
+        g is not None and bool((g.abs() > 0.01 * coarse**0.5).any()) for g in grads
+    )
 
 
 def _subject(op: Any, sample: Any, index: int, dtype: str) -> Subject | None:

@@ -26,6 +26,7 @@ LONGEST = 1.25  # what a fit of many degrees of freedom is enlarged by at least
 TEETH = 64.0  # from so many jumps within the reach on, steps are taken for noise
 FINE = 2.0**20  # from so many on, the slope across them is the answer
 COARSE = 2.0**10  # roundings that make a quantum
+HALF, STAIR = 2.0**-13, 8.0  # a unit of half precision, roundings that make one there
 CHUNK = 256  # outputs judged together
 
 # How many standard errors, and how much of the change to the next larger window, go
@@ -181,7 +182,8 @@ def _gridded(s: Samples, changes: Array, slope: Array) -> Bools:
 
     Their derivative is 0 between the quanta and ``slope`` across them. Few quanta within
     the reach are steps of the function's own, very many are its precision; so are those
-    that cancellation leaves, which are hardly a thousand times the rounding.
+    that cancellation leaves, which are hardly a thousand times the rounding. In half
+    precision nobody can tell, for hardly more is left of any value.
     """
     n = len(s.h)
     still = (changes[n - 2 : n] == 0).all(axis=0) | (changes[-2:] == 0).all(axis=0)
@@ -189,6 +191,8 @@ def _gridded(s: Samples, changes: Array, slope: Array) -> Bools:
     largest = np.abs(s.start) + np.where(np.isfinite(changes), changes, 0).max(axis=0)
     quanta = 2.0 * s.h[0] * slope / quantum
     coarse = (quanta >= TEETH) & (quanta < FINE) & (quantum > COARSE * s.unit * largest)
+    if s.unit > HALF:
+        coarse |= quantum > STAIR * s.unit * largest
     return np.asarray(still & coarse)
 
 
