@@ -38,6 +38,22 @@ def test_the_text_depends_on_no_extent(name):
     assert len(texts) == 1
 
 
+RANKS = (
+    "    # For x: 2-D, weight: 2-D, bias: 1-D, as it was checked; not for other ranks."
+)
+
+
+def test_what_holds_at_one_rank_only_says_so():
+    made = torch_suggest.suggest(kit.example("linear"), kit.drawn("linear", 0))
+    assert made.text.splitlines()[2] == RANKS
+
+
+@pytest.mark.parametrize("name", ["softplus", "layer_norm", "attention", "masked_fill"])
+def test_what_holds_at_every_rank_says_nothing_of_ranks(name):
+    made = torch_suggest.suggest(kit.example(name), kit.drawn(name, 0))
+    assert "as it was checked" not in made.text
+
+
 @pytest.mark.parametrize("name", ["softplus", "rms_norm", "attention"])
 def test_the_wrong_backward_plays_no_part(name):
     right = torch_suggest.suggest(kit.example(name), kit.drawn(name, 0))

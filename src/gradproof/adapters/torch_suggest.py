@@ -20,7 +20,7 @@ from gradproof.adapters import torch_parts
 from gradproof.adapters import torch_suggest_rules as _rules  # noqa: F401
 from gradproof.adapters import torch_suggest_shapes as _shapes  # noqa: F401
 from gradproof.adapters.torch_callee import is_new_style
-from gradproof.adapters.torch_suggest_elsewhere import elsewhere
+from gradproof.adapters.torch_suggest_elsewhere import elsewhere, only_this_rank
 from gradproof.adapters.torch_suggest_emit import Method, cotangent_names
 from gradproof.adapters.torch_suggest_expr import CannotSay, E, children
 from gradproof.adapters.torch_suggest_numbers import explained
@@ -93,7 +93,16 @@ def suggest(cls: Any, args: tuple[Any, ...]) -> Suggested:
     results = pulled_back(trace, grads, args)
     method = Method(trace, cls, grads, results)
     text = method.text()
-    return Suggested(text, _function(cls, text, method), args, others)
+    function = _function(cls, text, method)
+    if only_this_rank(cls, function, args):
+        text = text.replace(":\n", f":\n    # {_ranks(trace)}\n", 1)
+    return Suggested(text, function, args, others)
+
+
+def _ranks(trace: Trace) -> str:
+    """For arrays of how many axes it was written."""
+    found = [f"{n}: {len(e.shape)}-D" for n, e in _pairs(trace) if e and e.is_tensor]
+    return f"For {', '.join(found)}, as it was checked; not for other ranks."
 
 
 def _with_extents(cls: Any, args: tuple[Any, ...], other: tuple[Any, ...]) -> Trace:

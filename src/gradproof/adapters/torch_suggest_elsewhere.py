@@ -1,4 +1,4 @@
-"""The same arguments at other shapes, where the forward still runs."""
+"""The same arguments at other shapes and ranks, where the forward still runs."""
 
 from __future__ import annotations
 
@@ -74,3 +74,73 @@ def _grown(t: Tensor, grow: Callable[[int], int], *, asked: bool) -> Tensor:
     ramp = torch.linspace(0, 1, max(out.numel(), 1), dtype=torch.float64)
     ramp = (1 - 0.2 * torch.frac(ramp * 37.0)).reshape(out.shape).to(out.device)
     return (out * ramp).to(t.dtype).requires_grad_(t.requires_grad or not asked)
+
+
+def only_this_rank(cls: Any, function: Any, args: tuple[Any, ...]) -> bool:
+    """Whether the forward takes another rank, at which ``function`` is not its gradient.
+
+    A rough question (one direction, to four digits): it decides about a remark.
+    """
+    return any(
+        _runs(cls, other) and not _agrees(function, other) for other in _ranks(args)
+    )
+
+
+def _ranks(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """The leading axis of the first array dropped, and one put before it.
+
+    With it go the arrays of the same leading extents; or it goes alone.
+    """
+    first = next(
+        (a for a in args if isinstance(a, Tensor) and a.is_floating_point()), None
+    )
+    if first is None or not first.dim():
+        return []
+    found = []
+    for change in (lambda t: t[0], lambda t: torch.stack([t, 0.9 * t])):
+        for along in (lambda t: t is first, lambda t: t.shape == first.shape):
+            found.append(
+                tuple(
+                    change(a.detach()).requires_grad_(a.requires_grad)
+                    if isinstance(a, Tensor) and a.is_floating_point() and along(a)
+                    else a
+                    for a in args
+                )
+            )
+    return found
+
+
+def _agrees(function: Any, args: tuple[Any, ...]) -> bool:
+    """<ȳ, J u> by a central difference, and <x̄, u> by the function's own backward."""
+
+    def wave(t: Tensor, phase: float) -> Tensor:
+        return torch.cos(torch.arange(t.numel()) + phase).to(t.dtype).reshape(t.shape)
+
+    def moved(step: float) -> list[Any]:
+        return [
+            (a.detach().double() + step * wave(a.double(), 1.0)).requires_grad_()
+            if isinstance(a, Tensor) and a.is_floating_point()
+            else a
+            for a in args
+        ]
+
+    def weighed(given: list[Any]) -> Tensor:
+        found = function.apply(*given)
+        outs = found if isinstance(found, (tuple, list)) else (found,)
+        floats = [o for o in outs if isinstance(o, Tensor) and o.is_floating_point()]
+        return torch.stack([(o * wave(o, 0.5)).sum() for o in floats]).sum()
+
+    try:
+        given = moved(0.0)
+        leaves = [a for a in given if isinstance(a, Tensor) and a.is_floating_point()]
+        grads = torch.autograd.grad(weighed(given), leaves, allow_unused=True)
+        told = sum(
+            float((g * wave(x, 1.0)).sum())
+            for g, x in zip(grads, leaves, strict=True)
+            if g is not None
+        )
+        ahead, behind = (float(weighed(moved(s)).detach()) for s in (1e-5, -1e-5))
+    except Exception:  # a gradient of another shape, an index that is not there
+        return False
+    slope = (ahead - behind) / 2e-5
+    return abs(told - slope) <= 1e-4 * (1.0 + abs(slope))

@@ -169,7 +169,7 @@ def proved(
     undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
     undecided = (*built.undecided, *stopped, *heard.undecided, *undecided)
     if wandered:
-        undecided = (stateful(base.stateful), *undecided)
+        undecided = (stateful(base.stateful),)  # the others are its echoes
     notes = (*rule.notes, *not_the_users(rule), *weighed.notes, *heard.notes)
     notes = (*notes, *found.short, *built.notes)
     if shown is not found:
