@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from itertools import chain, cycle
+from itertools import chain, repeat
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -265,25 +265,32 @@ class _Asking:
 
     def _trained(self, row: _Row) -> None:
         """Two steps of training: one tensor asked twice, its gradient added up."""
-        leaves = self._leaves(row.inputs)
+        leaves = self._leaves(row.inputs, own=bool(self.edits))
         self._step(leaves, self._cotangents(row.cotangents))
         self._same([t.grad for t in leaves])
         self._undisturbed()  # before memory that .grad may share is added to
-        self._step(leaves, self.still)
+        graph = self._step(leaves, self.still)
         self._same([t.grad for t in leaves], 2.0)
         self.shown += zip(leaves, self.xs, strict=True)
+        self._spoil(graph)
         self._undisturbed()
 
-    def _step(self, leaves: list[Tensor], cotangents: list[Tensor]) -> None:
-        outs = self._forward(leaves).outs
+    def _step(self, leaves: list[Tensor], cotangents: list[Tensor]) -> _Graph:
+        graph = self._forward(leaves)
         pairs = [
-            (t, c) for t, c in zip(outs, cotangents, strict=True) if t.requires_grad
+            (t, c)
+            for t, c in zip(graph.outs, cotangents, strict=True)
+            if t.requires_grad
         ]
         if not pairs:
             raise _Odd
         torch.autograd.backward(
-            [t for t, _ in pairs], [c for _, c in pairs], inputs=leaves
+            [t for t, _ in pairs],
+            [c for _, c in pairs],
+            retain_graph=bool(self.edits),
+            inputs=leaves,
         )
+        return graph
 
     def _among_others(self, one: _Row, two: _Row) -> None:
         """Two graphs of ours, and one at other numbers between their calls."""
@@ -467,7 +474,8 @@ class _Asking:
 
     def _needs(self) -> set[str]:
         names = set()
-        spec = cycle(row.cotangents for row in self.rows)
+        packed = (layouts.CONTIGUOUS,) * len(self.still)
+        spec = chain((row.cotangents for row in self.rows), repeat(packed))
         for way in self.ways:
             needs = way.presentation.needs
             if needs is not None:
