@@ -73,17 +73,23 @@ class TorchPrimal(Primal):
 
     def value(self, x: Vector) -> Reply:
         """f(x), run without recording a graph where that makes no difference."""
+        outs = self.outputs(x)
+        if isinstance(outs, Failure):
+            return Reply(None, outs)
+        return Reply(to_vector(self.codomain, list(outs)))
+
+    def outputs(self, x: Vector) -> list[Tensor] | Failure:
+        """The same as tensors, as the user's code gave them."""
         try:
             with self.program.state, torch.set_grad_enabled(self.recording):
                 tensors = self.tensors(x)
                 if self.recording:
                     tensors = [t.requires_grad_() for t in tensors]
-                outs = self.program(tensors)
-                return Reply(to_vector(self.codomain, list(outs)))
+                return self.program(tensors)
         except OutputChanged as error:
-            return Reply(None, output_failure(error))
+            return output_failure(error)
         except Exception as error:
-            return Reply(None, failure_of(error))
+            return failure_of(error)
 
     def lifted(self) -> TorchPrimal | None:
         """The same in float64, the forward's own casts to less turned to float64.

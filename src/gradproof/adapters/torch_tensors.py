@@ -205,6 +205,11 @@ def changed(before: Tensor, t: Tensor) -> str:
     return f"{int(differs.sum())} of {n} entries changed"
 
 
+def alike(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors of one shape and dtype hold the same bits."""
+    return same_bits(_packed(a), _packed(b))
+
+
 def _packed(t: Tensor) -> Tensor:
     """``t`` on one axis, a view where that is possible."""
     return dense(t.detach()).resolve_conj().resolve_neg().contiguous().reshape(-1)
