@@ -5,8 +5,10 @@
 A unit is one forward and one backward of the operation; a copy is one pass over inputs
 and outputs at their own width. For each case, in a process of its own with one thread:
 the medians of a unit, of the proof without the ways of asking and with them, the share
-of each stage, and the extra memory at the peak. The small cases are also asked of
-torch.autograd.gradcheck, slow and fast (in float64, which it needs).
+of each stage, and the extra memory at the peak. What the ways cost is told apart: how
+often the operation itself is called and how long it takes in them, and by how much its
+own slow paths (a strided input, another dtype) exceed its plain price. The small cases
+are also asked of torch.autograd.gradcheck, slow and fast (in float64, which it needs).
 
 Times are of the processor, not of the clock, so that other programs do not count.
 """
@@ -21,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -33,16 +36,74 @@ from gradproof.proof import Options, prove
 Forward = Callable[..., torch.Tensor]
 
 
+@dataclass
+class Calls:
+    """The calls of the operation: forward or backward, in which path, seconds."""
+
+    native: torch.dtype = torch.float64
+    kept: list[tuple[str, str, float]] | None = None  # None: not counted
+
+    def timed(self, kind: str, call: Forward, *tensors: torch.Tensor) -> Any:
+        """``call`` at ``tensors``, counted."""
+        if self.kept is None:
+            return call(*tensors)
+        clock = time.process_time()
+        out = call(*tensors)
+        self.kept.append((kind, self._path(tensors), time.process_time() - clock))
+        return out
+
+    def _path(self, tensors: tuple[torch.Tensor, ...]) -> str:
+        if any(torch._C._functorch.is_legacy_batchedtensor(t) for t in tensors):
+            return "batch of two"
+        other = {t.dtype for t in tensors} - {self.native}
+        if other or torch.is_autocast_enabled("cpu"):
+            return "other dtype"
+        if any(
+            s == 0 and n > 1
+            for t in tensors
+            for s, n in zip(t.stride(), t.shape, strict=True)
+        ):
+            return "stride 0"
+        return "packed" if all(t.is_contiguous() for t in tensors) else "strided"
+
+    def count(self, kind: str) -> int:
+        """How many forwards or backwards there were."""
+        return sum(k == kind for k, _, _ in self.kept or ())
+
+    def seconds(self) -> float:
+        """What all of them took."""
+        return sum(s for _, _, s in self.kept or ())
+
+    def excess(self) -> dict[str, float]:
+        """What the paths that are not packed took beyond as many that are, by path."""
+        plain = {
+            kind: statistics.median(
+                [s for k, p, s in self.kept or () if (k, p) == (kind, "packed")]
+                or [0.0]
+            )
+            for kind in ("forward", "backward")
+        }
+        out: dict[str, float] = {}
+        for kind, path, seconds in self.kept or ():
+            if path != "packed":
+                expected = plain[kind] * (2 if path == "batch of two" else 1)
+                out[path] = out.get(path, 0.0) + seconds - expected
+        return out
+
+
+CALLS = Calls()
+
+
 def _custom(forward_: Forward, backward_: Callable[..., Any]) -> Any:
     class Operation(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *xs: torch.Tensor) -> torch.Tensor:
             ctx.save_for_backward(*xs)
-            return forward_(*xs)
+            return CALLS.timed("forward", forward_, *xs)
 
         @staticmethod
         def backward(ctx: Any, grad_output: torch.Tensor) -> Any:
-            return backward_(grad_output, *ctx.saved_tensors)
+            return CALLS.timed("backward", backward_, grad_output, *ctx.saved_tensors)
 
     return Operation
 
@@ -81,6 +142,9 @@ def _attention_back(g: torch.Tensor, *qkv: torch.Tensor) -> Any:
 
 
 SOFTPLUS = _custom(softplus, lambda g, x: g * x.sigmoid())
+LOGADDEXP = _custom(
+    lambda x: torch.logaddexp(x, torch.zeros_like(x)), lambda g, x: g * x.sigmoid()
+)
 NORM = _custom(_norm, _norm_back)
 FUSED = _custom(_fused, _norm_back)
 MATMUL = _custom(lambda a, b: a @ b, lambda g, a, b: (g @ b.mT, a.mT @ g))
@@ -94,10 +158,12 @@ CASES: dict[str, tuple[Any, tuple[tuple[int, ...], ...], bool]] = {
     "layernorm-32x256": (NORM, ((32, 256), (256,), (256,)), True),
     "attention-1x2x32x16": (ATTENTION, ((1, 2, 32, 16),) * 3, True),
     "softplus-1e6": (SOFTPLUS, ((10**6,),), False),
+    "logaddexp-1e6": (LOGADDEXP, ((10**6,),), False),
     "square-1e7": (SQUARE, ((10**7,),), False),
     "layernorm-4096x1024": (NORM, ((4096, 1024), (1024,), (1024,)), False),
     "fusednorm-4096x1024": (FUSED, ((4096, 1024), (1024,), (1024,)), False),
     "matmul-512": (MATMUL, ((512, 512),) * 2, False),
+    "matmul-1024": (MATMUL, ((1024, 1024),) * 2, False),
     "attention-1x8x512x64": (ATTENTION, ((1, 8, 512, 64),) * 3, False),
 }
 USUAL = (
@@ -169,6 +235,7 @@ def one(name: str, repeats: int) -> dict[str, Any]:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     lean = [_proof(function, xs, ways=False) for _ in range(repeats)]
     full = [first] + [_proof(function, xs, ways=True) for _ in range(repeats - 1)]
+    ways = _ways(function, xs)
     native = sum(t.numel() * t.element_size() for t in (*xs, function.apply(*xs)))
     lean.sort(key=lambda run: run[0])
     out: dict[str, Any] = {
@@ -177,6 +244,7 @@ def one(name: str, repeats: int) -> dict[str, Any]:
         "copy": copy,
         "lean": lean[len(lean) // 2][0],
         "full": statistics.median(run[0] for run in full),
+        "ways": ways,
         "stages": lean[len(lean) // 2][2],
         "peak": peak * 1024,
         "native": native,
@@ -191,6 +259,28 @@ def one(name: str, repeats: int) -> dict[str, Any]:
     return out
 
 
+def _ways(function: Any, xs: Any) -> dict[str, Any]:
+    """The operation's own share of what the ways cost, in calls and seconds."""
+    CALLS.native = xs[0].dtype
+    runs = []
+    for ways in (False, True):
+        CALLS.kept = []
+        _proof(function, xs, ways=ways)
+        runs.append(replace(CALLS))
+        CALLS.kept = None
+    lean, full = runs
+    slow = {
+        path: seconds - lean.excess().get(path, 0.0)
+        for path, seconds in full.excess().items()
+    }
+    return {
+        "forwards": full.count("forward") - lean.count("forward"),
+        "backwards": full.count("backward") - lean.count("backward"),
+        "own": full.seconds() - lean.seconds(),
+        "slow": slow,
+    }
+
+
 def told(name: str, m: dict[str, Any]) -> None:
     """Print one case."""
     units = m["lean"] / m["unit"]
@@ -201,6 +291,14 @@ def told(name: str, m: dict[str, Any]) -> None:
         f"units ({m['lean'] / room:.1f} × (12 units + 40 copies)); all ways "
         f"{(m['full'] - m['lean']) / m['unit']:5.0f} units more; peak "
         f"{m['peak'] / 1e6:6.0f} MB = {m['peak'] / m['native']:4.0f} × native"
+    )
+    ways, unit = m["ways"], m["unit"]
+    slow = ", ".join(f"{k} {v / unit:.1f}" for k, v in ways["slow"].items())
+    apart = sum(max(0.0, v) for v in ways["slow"].values())
+    print(
+        f"{'':30} ways, units: {(m['full'] - m['lean'] - apart) / unit:.1f} without the "
+        f"operation's own slow paths ({slow}); {ways['forwards']} forwards and "
+        f"{ways['backwards']} backwards, {ways['own'] / unit:.1f} in all"
     )
     share = ", ".join(f"{k} {v * 1e3:.1f}" for k, v in m["stages"].items())
     print(f"{'':30} stages, ms: {share}")
