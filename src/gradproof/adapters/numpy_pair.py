@@ -168,7 +168,10 @@ class NumpyRule(Rule):
         if isinstance(found, dict):
             places = [*zip(arguments.names, arguments.skeleton[0], strict=True),
                       *arguments.skeleton[1].items()]  # fmt: skip
-            return self._nested([(place, found.get(name)) for name, place in places])
+            try:
+                return self._nested(trees.by_name(places, found))
+            except trees.Misnamed as error:
+                raise Shape(str(error)) from error
         given = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         parts = arguments.skeleton[0]
         flat = all(isinstance(p, trees.Slot) for p in parts)

@@ -28,6 +28,7 @@ from gradproof.adapters.torch_source import (
 from gradproof.adapters.torch_state import State
 from gradproof.adapters.torch_tensors import (
     Spec,
+    alike,
     can_vary,
     is_tensor,
     overlaps,
@@ -37,7 +38,9 @@ from gradproof.adapters.torch_tensors import (
 from gradproof.errors import UsageError, UserCodeError
 from gradproof.rule import Primal
 from gradproof.space import Space, Vector
-from gradproof.verdict import Source
+from gradproof.verdict import Failure, Source
+
+UNASKED = "{} has no gradient in PyTorch, and none was asked"
 
 # Another kernel, chosen where no graph is recorded, rounds otherwise by this much.
 _ROUNDING = 1e3
@@ -84,7 +87,7 @@ def adapt(
         classes=found.classes,
         custom=custom,
         scalars=trees.numbers(draft.plain),
-        notes=tuple(draft.notes),
+        notes=(*draft.notes, *map(UNASKED.format, sorted(program.unasked))),
     )
     inputs_only = tuple(i >= draft.count for i in range(len(domain)))
     if surrogate is not None:
@@ -166,7 +169,7 @@ def _of_another_dtype(plain: TorchPrimal) -> TorchPrimal | None:
     program = plain.program
     try:
         with program.state, torch.no_grad():
-            found = outputs_of(program.raw(plain.tensors(plain.point)))
+            found = program.outputs(plain.tensors(plain.point))
     except Exception:  # which ``_alongside`` tells of
         return None
     if [tuple(t.shape) for _, t in found] != [o.shape for o in program.outs]:
@@ -211,11 +214,7 @@ class _Draft:
     def _sort(self, leaves: list[tuple[str, Tensor]]) -> None:
         asked = any(t.requires_grad and can_vary(t) for _, t in leaves)
         for path, t in leaves:
-            if missing := _without_numbers(t):
-                raise UsageError(
-                    f"{path} is {missing}, and a tensor that holds numbers one by one "
-                    "was expected; pass an ordinary tensor of the same values"
-                )
+            _demand_numbers(path, t)
             if not can_vary(t) or (asked and not t.requires_grad):
                 self.slots.append(t)
                 continue
@@ -244,6 +243,7 @@ class _Draft:
                 if t is None or not t.requires_grad or not can_vary(t):
                     continue
                 path = f"{prefix}.{key}" if prefix else key
+                _demand_numbers(path, t)
                 entry = places.setdefault(id(t), (path, t, []))
                 entry[2].append((owner._parameters, key))
         out = []
@@ -274,8 +274,24 @@ class _Draft:
         return program, domain, to_vector(domain, values)
 
 
+def _demand_numbers(path: str, t: Tensor) -> None:
+    """Raises UsageError where ``t`` holds no numbers one by one."""
+    if torch.nn.parameter.is_lazy(t):
+        raise UsageError(
+            f"{path} is not initialised yet, so it has no numbers to vary; call the "
+            "module once before it is checked"
+        )
+    if missing := _without_numbers(t):
+        raise UsageError(
+            f"{path} is {missing}, and a tensor that holds numbers one by one "
+            "was expected; pass an ordinary tensor of the same values"
+        )
+
+
 def _without_numbers(t: Tensor) -> str:
     """What ``t`` is, where it has no numbers that could be read or moved; or ""."""
+    if t.layout is torch._mkldnn:  # type: ignore[attr-defined]
+        return "an mkldnn tensor"
     if t.device.type == "meta" or isinstance(t, FakeTensor):
         return "on the meta device" if t.device.type == "meta" else "a fake tensor"
     return "a nested tensor" if t.is_nested else ""
@@ -310,10 +326,15 @@ class _Found:
         they are the same to the bit, or not the same twice, so that nothing can be
         told.
         """
-        seen = to_vector(primal.codomain, [t.detach() for t in self.outs])
-        value = primal.value(primal.point).value
-        if value is None:
+        outs = primal.outputs(primal.point)
+        if isinstance(outs, Failure):
             return np.inf
+        if all(alike(a, b) for a, b in zip(self.outs, outs, strict=True)):
+            return 0.0
+        seen, value = (
+            to_vector(primal.codomain, [t.detach() for t in found])
+            for found in (self.outs, outs)
+        )
         if np.array_equal(seen, value, equal_nan=True):
             return 0.0
         again = primal.value(primal.point).value
@@ -355,6 +376,7 @@ def _first_call(
     outputs = outputs_of(result)
     if not outputs:
         raise UsageError(_no_output(callee, result))
+    program, outputs = _asked(program, callee, outputs)
     outs = [t for _, t in outputs]
     graph = torch_graph.nodes(outs)
     compiled = dict.fromkeys(
@@ -367,6 +389,26 @@ def _first_call(
         tuple(calls.applied), tuple(compiled), calls.bypassed, connected, outs
     )
     return program.with_outs(outputs), found
+
+
+def _asked(
+    program: Program, callee: Callee, outputs: list[tuple[str, Tensor]]
+) -> tuple[Program, list[tuple[str, Tensor]]]:
+    """``program`` without the outputs that are meant to have no gradient; the others.
+
+    An operator of PyTorch's own returns statistics beside its result. What a Function
+    marks is asked: an output that depends on an input may be marked by mistake.
+    """
+    some = any(t.requires_grad for _, t in outputs)
+    if (
+        not some
+        or callee.kind != "custom_op"
+        or not str(callee.call).startswith("aten.")
+    ):
+        return program, outputs
+    meant = frozenset(path for path, t in outputs if not t.requires_grad)
+    kept = [(path, t) for path, t in outputs if path not in meant]
+    return replace(program, unasked=meant), kept
 
 
 def _user_error(callee: Callee, error: Exception) -> UserCodeError:

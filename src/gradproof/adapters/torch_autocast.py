@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gradproof.adapters.torch_compare import furthest, largest
-from gradproof.adapters.torch_program import Program, outputs_of
+from gradproof.adapters.torch_program import Program
 
 Grads = list[Tensor | None]
 
@@ -86,7 +86,7 @@ def _narrow(t: Tensor) -> Tensor:
 
 
 def _outputs(program: Program, leaves: list[Tensor]) -> list[Tensor]:
-    return [t for _, t in outputs_of(program.raw(leaves))]
+    return [t for _, t in program.outputs(leaves)]
 
 
 def _pull(

@@ -105,7 +105,7 @@ class Call:
     def _named(self, found: dict[str, Any]) -> tuple[Any, ...]:
         parts, named = self.skeleton
         places = [*zip(self.pair.names(len(parts)), parts, strict=True), *named.items()]
-        return self._nested([(place, found.get(name)) for name, place in places])
+        return self._nested(trees.by_name(places, found))
 
     def _nested(self, pairs: list[tuple[Any, Any]]) -> tuple[Any, ...]:
         """Gradients nested like their arguments, laid flat."""

@@ -48,7 +48,8 @@ class Program:
 
     ``skeleton`` is (args, kwargs) with a slot for each tensor. A slot below
     ``len(slots)`` is looked up in ``slots``: an index into the varied tensors, or a
-    tensor that stays as it is (and is copied for each call).
+    tensor that stays as it is (and is copied for each call). ``unasked`` are outputs
+    that have no gradient and are meant to have none.
     """
 
     call: Callable[..., Any]
@@ -60,6 +61,7 @@ class Program:
     outs: tuple[Out, ...] = ()
     copies: bool = False
     reset: Callable[[], Any] | None = None
+    unasked: frozenset[str] = frozenset()
 
     def arguments(
         self, tensors: list[Tensor]
@@ -99,9 +101,14 @@ class Program:
             for holder, key, original in reversed(put):
                 holder[key] = original
 
+    def outputs(self, tensors: list[Tensor]) -> list[tuple[str, Tensor]]:
+        """The real and complex tensors in the result that are asked, by path."""
+        found = outputs_of(self.raw(tensors))
+        return [(path, t) for path, t in found if path not in self.unasked]
+
     def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
         """The varying leaves of the result, as at the point."""
-        leaves = outputs_of(self.raw(tensors))
+        leaves = self.outputs(tensors)
         if len(leaves) != len(self.outs):
             raise OutputChanged(
                 f"{_outputs(len(leaves))} here but {_outputs(len(self.outs))} "

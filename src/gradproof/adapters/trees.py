@@ -167,6 +167,32 @@ def aligned(place: Any, g: Any) -> list[tuple[Slot, Any]]:
     return [found for inner, part in pairs for found in aligned(inner, part)]
 
 
+class Misnamed(Exception):
+    """A gradient was returned by a name that no argument has."""
+
+
+def by_name(
+    places: list[tuple[str, Any]], found: dict[str, Any]
+) -> list[tuple[Any, Any]]:
+    """Each argument with its part of a dict of gradients, by name.
+
+    A lone argument that is a dict itself may have its gradients by its own keys.
+
+    Raises:
+        Misnamed: a key is no argument's name.
+    """
+    names = [name for name, _ in places]
+    odd = [key for key in found if key not in names]
+    if odd and len(places) == 1 and isinstance(places[0][1], dict):
+        return [(places[0][1], found)]
+    if odd:
+        raise Misnamed(
+            f"a gradient was returned for {odd[0]!r}, which is no argument; "
+            f"the arguments are {', '.join(names)}"
+        )
+    return [(place, found.get(name)) for name, place in places]
+
+
 def counted(n: int, what: str) -> str:
     """As in "1 input" and "3 inputs"."""
     return f"1 {what}" if n == 1 else f"{n} {what}s"
