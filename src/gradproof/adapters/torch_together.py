@@ -133,6 +133,8 @@ class _Asking:
         self.edits = [w for w in self.ways if w.factor == "edits"]
         self.agreed: set[str] = set()
         self.replies: dict[str, Reply] = {}
+        self.even: list[Tensor] = []  # other cotangents
+        self.evened: list[Tensor] = []  # these, between guards
         self.level: list[Tensor] = []  # other numbers
         self.away: _Graph | None = None  # the forward there
         self.there: list[list[Tensor]] = []  # gradients there, by cotangents
@@ -301,7 +303,7 @@ class _Asking:
         with torch.no_grad():
             self._forward([t.detach() for t in away.leaves])
         self._same(self._pull(second, self._cotangents(two.cotangents), retain=True))
-        there = self._pull(away, self._packed(self._even(0)), retain=True)
+        there = self._pull(away, self._evenly(), retain=True)
         self._same(kept)
         self._same(self._pull(first, self.still, retain=True))
         self.there = [[_filled(g, t) for g, t in zip(there, away.leaves, strict=True)]]
@@ -323,7 +325,10 @@ class _Asking:
 
     def _batched(self, graph: _Graph) -> None:
         """Two cotangents at once; the answer to a multiple is that multiple."""
-        both = [torch.stack([_LANE * c, c]) for c in self.still]
+        both = [c.new_empty((2, *c.shape)) for c in self.still]
+        for pair, c in zip(both, self.still, strict=True):
+            torch.mul(c, _LANE, out=pair[0])
+            pair[1].copy_(c)
         grads = self._pull(graph, both, retain=True, batched=True)
         self._same([None if g is None else g[0] for g in grads], _LANE)
         self._same([None if g is None else g[1] for g in grads])
@@ -391,6 +396,15 @@ class _Asking:
             out.append(torch.empty_like(y).copy_(_first(y, axes)) if axes else y)
         return out
 
+    def _evenly(self) -> list[Tensor]:
+        """The first of these cotangents, packed, to be looked at again."""
+        if not self.even:
+            self.even = self._even(0)
+            self.evened = self._packed(self.even)
+        else:
+            self.shown += zip(self.evened, self.even, strict=True)
+        return self.evened
+
     def _expansions(self, spec: Callable[[Presentation], str]) -> list[_Expansion]:
         """The layouts of stride 0 in rows, one of each leaf."""
         rows: list[_Expansion] = []
@@ -411,7 +425,7 @@ class _Asking:
         """Stride 0, held against the same numbers packed."""
         away, names = self._gone(), set[str]()
         for k, row in enumerate(self._expansions(lambda p: p.cotangent)):
-            even = self._even(k)
+            even = self._even(k) if k else self.even
             if k == len(self.there):
                 self.there.append(self._pulled(away, self._packed(even)))
             spec = [row.layout(i) for i in range(len(even))]
@@ -424,7 +438,7 @@ class _Asking:
         for row in self._expansions(lambda p: p.inputs):
             spec = [row.layout(i) for i in range(len(self.xs))]
             leaves = [t.requires_grad_() for t in self._present(self.level, spec)]
-            got = self._pulled(self._forward(leaves), self._packed(self._even(0)))
+            got = self._pulled(self._forward(leaves), self._evenly())
             for k, leaf in enumerate(self.domain):
                 axes = zero_axes(leaf, spec[k])
                 self._sums(k, got[k], [self.there[0][k]], axes)
@@ -441,7 +455,7 @@ class _Asking:
         for k, t in enumerate(self._gone().leaves):
             twin = self.twins[k]
             leaves.append(leaves[twin] if twin < k else t.detach().requires_grad_())
-        got = self._pulled(self._forward(leaves), self._packed(self._even(0)))
+        got = self._pulled(self._forward(leaves), self._evenly())
         for k, twin in enumerate(self.twins):
             if twin == k:
                 parts = [
