@@ -39,7 +39,8 @@ def precision(
         deviation in units of the rule's own rounding.
     """
     domain = rule.primal.domain
-    got = _value(rule.vjp(x, ybar), domain.size)
+    reply = rule.vjp(x, ybar)
+    got = _value(reply, domain.size)
     truth = _value(exact.vjp(x, ybar), domain.size)
     # What the question's conditioning makes of native rounding: asked of the exact rule,
     # since a native one that loses all its digits would excuse itself.
@@ -52,6 +53,8 @@ def precision(
         top = np.abs(np.nan_to_num(truth[leaf.slice])).max(initial=0.0)
         bound[leaf.slice] = GROSS[leaf.precision] * top
     code = np.where(np.isfinite(truth), Code.OK, Code.DOMAIN).astype(np.int8)
+    if reply.value is None:  # it gave no number now, and did before
+        code[:] = Code.DOMAIN
     expected = Estimate(
         value=truth,
         bar=own / 4,

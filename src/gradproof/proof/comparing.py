@@ -40,6 +40,8 @@ UNWALKED = (
 WALK = "refine= with settings that make the forward more exact, or a larger budget="
 WALKING = 6.0  # times budget= that looking for where the forward stops may take
 CONFIRMING = 10.0  # times budget= that thorough measurements may take
+LONG = 5.0  # seconds from which on a plan is told with its estimate
+PLANNED = "the gradient, about {seconds:.2g} s as planned"
 LARGE = 1 << 16  # inputs or outputs from which a call is not cheap
 
 
@@ -125,6 +127,8 @@ def compare_plainly(run: Run, rule: Rule, x: Vector) -> Compared:
     planned = 5 * n * once + 3 * m * back
     if n * m <= WHOLE_ENTRIES and (planned <= run.options.seconds or n + m <= 16):
         allowed = CONFIRMING * run.options.seconds
+        if planned > LONG:
+            run.options.reached(PLANNED.format(seconds=planned), 0.15)
         return gradient.whole(rule, oracle, x, run.ybar, run.rng, (once, allowed))
     ybars, allowed = [run.ybar, run.other], run.options.seconds
     found = sampled.sampled(rule, oracle, x, ybars, run.rng, allowed)
