@@ -187,9 +187,9 @@ class Bulk(ABC):
         """Zeros in float64, on the device of the inputs."""
 
     def exact(self) -> Bulk | None:
-        """The forward alone in float64, at the same point; None where there is none.
+        """The forward alone in float64; None where there is none.
 
-        Whether the values agree with the native ones to rounding is for the caller to
+        Its ``point`` is in the precision that was given. Whether the values agree with the native ones to rounding is for the caller to
         prove.
         """
         return None

@@ -93,8 +93,9 @@ class TorchValues(Bulk):
         domain, codomain = (
             space.with_precision("float64") for space in (self.domain, self.codomain)
         )
-        point = [x.to(torch.float64) for x in self.point]
-        return TorchValues(program, domain, codomain, point, recording=self.recording)
+        return TorchValues(
+            program, domain, codomain, self.point, recording=self.recording
+        )
 
 
 class TorchBulk(TorchValues, BulkRule):

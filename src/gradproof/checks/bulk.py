@@ -413,19 +413,31 @@ class Question:
 
     def _moved_by(self, source: Bulk, us: dict[int, Any], t: float = 0.0) -> list[Any]:
         """The point, moved by t times the tangents ``us``, where it may be written on."""
-        xs = list(source.point)
+        xs = []
         for k, leaf in enumerate(source.domain):
+            x = self.rule.point[k]
             if us and k not in us:
+                xs.append(self._still(k, leaf))
                 continue
             room = self.room("in", k, leaf, leaf.precision)
             for at in slabs(leaf.view_shape):
                 if k in us:
                     step = self.cast(us[k][at], leaf.precision) * t
-                    self.xp.add(xs[k][at], step, out=room[at])
+                    self.xp.add(x[at], step, out=room[at])
                 else:
-                    room[at] = xs[k][at]
-            xs[k] = room
+                    room[at] = x[at]
+            xs.append(room)
         return xs
+
+    def _still(self, k: int, leaf: Leaf) -> Any:
+        """A leaf that is not moved, in the precision of what is differenced."""
+        x = self.rule.point[k]
+        if leaf.precision == self.domain.leaves[k].precision:
+            return x
+        key = ("still", k, leaf.precision)
+        if key not in self.rooms:
+            self.rooms[key] = self.cast(x, leaf.precision)
+        return self.rooms[key]
 
     def _heard(self, us: dict[int, Any], moved: list[list[Any]]) -> None:
         """Where nothing moved, the function must be still on one side at least.

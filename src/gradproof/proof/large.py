@@ -54,14 +54,13 @@ def passing(rule: Rule, options: Options) -> Record | None:
             return None
         seen = replace(seen, limits=there.limits)
         notes = (*notes, MOVED)
-    evidence, found = _evidence(rule, on_arrays, seen.outs), _compared(rule, seen)
-    evidence = replace(evidence, form=seen.form, effects=seen.effects)
+    found = _compared(rule, seen)
+    evidence = replace(_evidence(rule), form=seen.form, effects=seen.effects)
     if options.ways:
         options.reached(OTHERS, 0.6)
-        value = evidence.value
         more = others(
             rule, options, on_arrays, seen, found,
-            lambda: _run(rule, options, rng, on_arrays, seen, value),
+            lambda: _run(rule, options, rng, on_arrays, seen),
         )  # fmt: skip
         if more.undecided:
             return None
@@ -96,8 +95,13 @@ def _failing(
     probe = None if rule.parts() else accused(question, rule.primal.point)
     if probe is None:
         return None
-    evidence = _evidence(rule, question.rule, seen.outs)
-    evidence = replace(evidence, form=seen.form, effects=seen.effects, probes=(probe,))
+    evidence = replace(
+        _evidence(rule),
+        value=_vector(question.rule, rule.primal.codomain, seen.outs),
+        form=seen.form,
+        effects=seen.effects,
+        probes=(probe,),
+    )
     found = Compared(
         point=probe.point, probes=(probe,), vjps=question.vjps, whole=False,
         evaluations=question.evaluations, method=question.method,
@@ -115,14 +119,15 @@ def _failing(
     return record if record.verdict is Verdict.FAIL else None
 
 
-def _evidence(rule: Rule, on_arrays: BulkRule, outs: list[Any]) -> Evidence:
+def _evidence(rule: Rule) -> Evidence:
+    """What is known beforehand; the values of very many outputs are not kept."""
     domain, codomain = rule.primal.domain, rule.primal.codomain
     return Evidence(
         name=rule.source.name,
         domain=domain,
         codomain=codomain,
         point=rule.primal.point,
-        value=_vector(on_arrays, codomain, outs),
+        value=np.zeros(0),
         scalars=rule.scalars,
         extents=tuple(sorted({n for leaf in domain for n in leaf.shape})),
         source=rule.source,
@@ -154,10 +159,10 @@ def _run(
     rng: np.random.Generator,
     on_arrays: BulkRule,
     seen: Agreed,
-    value: Vector,
 ) -> Run:
     """What the ways of asking need."""
     domain, codomain = rule.primal.domain, rule.primal.codomain
+    value = _vector(on_arrays, codomain, seen.outs)
     ybar = _vector(on_arrays, codomain, seen.ybar)
     got, spread = (_vector(on_arrays, domain, a) for a in (seen.xbar, seen.spread))
     usual = np.empty(domain.size)
