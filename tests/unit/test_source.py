@@ -306,6 +306,21 @@ def test_saved_tensors_that_are_never_read():
         ("h = g.to(torch.float32)", "cast", "torch.float32"),
         ("h = kernel(g.data_ptr())", "pointer", "g"),
         ("with torch.no_grad(): pass", "no-grad", "torch"),
+        ("h = torch.as_strided(g, (2,), (1,))", "pointer", "torch"),
+        ("h = ops.Cosine.apply(g)", "applies", "ops.Cosine"),
+        ("ctx.set_materialize_grads(False)", "materialize", "ctx"),
+        ("ctx.mark_non_differentiable(g)", "cut-off", "ctx"),
+        ("h = {}\n    h['x'] = g", "fills", "h"),
+        (
+            "h = 1 if g.dtype == torch.half else 2",
+            "branch-dtype",
+            "g.dtype == torch.half",
+        ),
+        ("if torch.is_grad_enabled(): pass", "branch-mode", "torch.is_grad_enabled()"),
+        ("if ctx.needs_input_grad[0]: pass", "branch-needs", "ctx.needs_input_grad[0]"),
+        ("if g is h: pass", "branch-alias", "g is h"),
+        ("if g.shape[0] > 2: pass", "branch-size", "g.shape[0] > 2"),
+        ("if dim: pass", "branch-truth", "dim"),
     ],
 )
 def test_what_a_backward_does(statement, kind, subject):
@@ -331,6 +346,26 @@ def test_what_a_backward_does(statement, kind, subject):
 def test_what_is_no_write(statement):
     found = function(f"def backward(ctx, g):\n    {statement}\n    return g, g")
     assert [m for m in found.mentions if m.kind.startswith("writes")] == []
+
+
+def test_the_other_rules_of_a_class():
+    found = function(
+        "def backward(ctx, g):\n    return g",
+        "def forward(ctx, x):\n    return x\n"
+        "def jvp(ctx, t):\n    return 2 * t\n"
+        "def vmap(info, dims, x):\n    return (x if dims[0] else x[:1]), 0",
+    )
+    (jvp, header, (given,)), (vmap, _, _) = found.methods
+    assert (jvp, vmap) == ("jvp", "vmap")
+    assert cut(found, header) == "def jvp(ctx, t)"
+    assert cut(found, given) == "2 * t"
+    assert [cut(found, s) for s in found.all("branch-truth", "vmap")] == ["dims[0]"]
+    assert found.all("branch-truth", "backward") == ()
+
+
+def test_a_test_for_none_asks_after_no_alias():
+    found = function("def backward(ctx, g):\n    if g is None: pass\n    return g")
+    assert found.all("branch-alias") == ()
 
 
 def test_what_a_forward_does():

@@ -15,6 +15,7 @@ from gradproof.source.syntax import (
     alias,
     base,
     bindings,
+    branches,
     done,
     elements,
     is_none,
@@ -77,6 +78,7 @@ class _Reader:
             forward_span=self._header(self.forward),
             backward_span=self._header(self.backward),
             saved=self._saved(),
+            methods=self._methods(),
         )
         mentions = self._mentions(self.forward, "forward", set(inputs))
         rule = self.backward
@@ -99,6 +101,7 @@ class _Reader:
                     last_name(d) for d in getattr(rule, "decorator_list", ())
                 ),
             )
+        mentions += self._conditions(self._function("vmap"), "vmap")
         return replace(out, mentions=_with_reads(mentions, rule, self))
 
     # ------------------------------------------------------------------ where things are
@@ -203,6 +206,23 @@ class _Reader:
             for argument in node.args
         )
 
+    def _methods(self) -> tuple[tuple[str, Span, tuple[Span, ...]], ...]:
+        """The other rules of a class: name, header and what is returned."""
+        out = []
+        for name in ("jvp", "vmap"):
+            method = self._function(name)
+            header = self._header(method)
+            if method is not None and header is not None and self._is_method(method):
+                out.append((name, header, tuple(map(self.span, returned(method)))))
+        return tuple(out)
+
+    def _conditions(self, function: Function | None, within: str) -> list[Mention]:
+        return [
+            Mention(f"branch-{kind}", within, self.span(test), ast.unparse(test))
+            for node in (own(function) if function is not None else ())
+            for test, kind in branches(node)
+        ]
+
     def _unused_saved(self, rule: Function) -> tuple[Span, ...]:
         read = {
             n.id
@@ -276,7 +296,7 @@ class _Reader:
         first = [a.arg for a in parameters(function)[:1]]
         context = next((name for name in first if name not in memory), "")
         local = _local_names(function)
-        out = []
+        out = self._conditions(function, within)
         for node in own(function):
             out += [Mention(k, within, self.span(node), what) for k, what in done(node)]
             for target in written(node):
@@ -299,6 +319,8 @@ class _Reader:
                     what = "writes-state" if state else "context"
                     text = ast.unparse(target)
                     out.append(Mention(what, within, self.span(target), text))
+                elif isinstance(target, ast.Subscript):
+                    out.append(Mention("fills", within, self.span(node), subject))
         return out
 
 

@@ -32,7 +32,9 @@ class Mention:
     ``kind`` is one of: context (an attribute set on ctx), contiguous, detach, no-grad,
     writes-cotangent, writes-saved, writes-input (in place), writes-state, reads-state
     (on a class, a module, a global), reduction, random, cast, raw-memory (torch.empty),
-    pointer, dirty, save. ``subject`` is the name that it is done to, or the axis of a
+    pointer, dirty, save, applies (another Function), materialize, cut-off (marked as not
+    differentiable), fills (an item of a tensor of its own), branch-KIND (a condition, see
+    ``syntax.branches``). ``subject`` is the name that it is done to, or the axis of a
     reduction.
     """
 
@@ -60,6 +62,9 @@ class Facts:
     returns: tuple[Span, ...] = ()  # the expressions that the backward returns
     decorators: tuple[str, ...] = ()  # of the backward, last name of each
     mentions: tuple[Mention, ...] = ()
+    methods: tuple[
+        tuple[str, Span, tuple[Span, ...]], ...
+    ] = ()  # jvp and vmap: returns
 
     @property
     def once_differentiable(self) -> bool:

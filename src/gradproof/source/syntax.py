@@ -242,10 +242,13 @@ def done(node: ast.AST) -> list[tuple[str, str]]:
     kinds = {
         "contiguous": "contiguous", "detach": "detach", "detach_": "detach",
         "no_grad": "no-grad", "data_ptr": "pointer", "mark_dirty": "dirty",
-        "save_for_backward": "save",
+        "save_for_backward": "save", "as_strided": "pointer",
+        "set_materialize_grads": "materialize", "mark_non_differentiable": "cut-off",
     }  # fmt: skip
     if name in kinds:
         return [(kinds[name], subject)]
+    if name == "apply" and isinstance(node.func, ast.Attribute):
+        return [("applies", ast.unparse(node.func.value))]
     if name in _REDUCTIONS:
         axes = [k.value for k in node.keywords if k.arg in ("dim", "axis")]
         axes += [a for a in node.args if isinstance(a, (ast.Constant, ast.UnaryOp))]
@@ -259,3 +262,32 @@ def done(node: ast.AST) -> list[tuple[str, str]]:
         if (name in _CASTS)
         else []
     )
+
+
+_BRANCHES = {
+    "dtype": {"dtype", "is_floating_point", "is_complex", "finfo"},
+    "mode": {"is_grad_enabled", "requires_grad", "grad_fn", "is_inference_mode_enabled"},
+    "needs": {"needs_input_grad"},
+    "alias": {"data_ptr", "is_set_to", "untyped_storage"},
+    "size": {"shape", "size", "numel", "ndim", "dim", "len"},
+}  # fmt: skip
+
+
+def branches(node: ast.AST) -> list[tuple[ast.expr, str]]:
+    """The test of a condition, beside each kind of thing that it asks after.
+
+    "dtype", "mode" (is a graph recorded), "needs" (which inputs need a gradient), "alias"
+    (are two tensors one), "size", and "truth": a bare name or item, no comparison.
+    """
+    if not isinstance(node, (ast.If, ast.IfExp)):
+        return []
+    test = node.test
+    names = {n.attr for n in ast.walk(test) if isinstance(n, ast.Attribute)}
+    names |= {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
+    kinds = [kind for kind, words in _BRANCHES.items() if names & words]
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+        if not is_none(test.comparators[0]) and not is_none(test.left):
+            kinds.append("alias")
+    if isinstance(test, (ast.Name, ast.Subscript)):
+        kinds.append("truth")
+    return [(test, kind) for kind in dict.fromkeys(kinds)]
