@@ -196,7 +196,7 @@ def compared(found: Compared, domain: Space, codomain: Space) -> str:
     count, known = found.counts or (len(found.directions), 0)
     for p in found.probes[:1]:
         known = int((p.expected.code == Code.OK).sum())
-    parts = [f"{count} direction-cotangent pairs"]
+    parts = [f"{count} direction-cotangent pairs"] if count or not known else []
     if known:
         parts.append(f"{known} of {domain.size} gradient entries one by one")
     return " and ".join(parts)

@@ -290,6 +290,7 @@ def test_an_elementwise_error_is_named_by_its_index_in_few_calls(
     assert worst is not None
     assert worst.place.endswith("[123, 7]")
     assert (worst.wrong, worst.total) == (1, 6000)
+    assert report.record.compared == "6000 of 6000 gradient entries one by one"
     forwards, backwards = report.record.evaluations
     assert forwards + backwards <= 40
 
