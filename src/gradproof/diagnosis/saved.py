@@ -95,7 +95,7 @@ def same(look: Look, there: Block) -> bool:
     here = np.ix_(rows, cols)
     ok = (there.code == Code.OK)[:, inside]
     gap = np.abs(block.implied[here] - there.value)[:, inside]
-    room = (there.bound + AMPLIFY * (block.own[here] + there.own))[:, inside]
+    room = (there.bound + AMPLIFY * block.own[here])[:, inside]
     # Where the room is as wide as the mistake, agreement says nothing.
     off = np.abs(block.implied - block.value)[here][:, inside]
     bad = block.wrong[here][:, inside] & ok
