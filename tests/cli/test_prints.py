@@ -80,3 +80,27 @@ def test_a_debugger_is_let_speak(capsys):
     assert capsys.readouterr().out == (
         "(Pdb)\n" if before is None else "unheard\n(Pdb)\n"
     )
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_takes_no_output_away(monkeypatch, capsys, terminal):
+    import sys
+
+    from gradproof.commands.hushing import hushed
+    from gradproof.reports import waiting
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.0)
+    with hushed(1), waiting.waiting("Loud") as tell:
+        tell("the gradient", 0.5)
+        for number in range(5):
+            print("line", number)
+    seen = capsys.readouterr()
+    assert seen.out == ""
+    assert "line 0" in seen.err
+    assert "line 1" not in seen.err
+    with waiting.waiting("Loud") as tell:
+        tell("the gradient", 0.5)
+        print("kept")
+    assert terminal or capsys.readouterr().out == "kept\n"

@@ -29,6 +29,10 @@ class _Few:
         self.lines += text.count("\n")
         return len(text)
 
+    def isatty(self) -> bool:
+        """It is none: what is written here is not written there."""
+        return False
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stdout, name)
 

@@ -64,4 +64,6 @@ def _progress() -> Progress:
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
+        # What the user's code prints to a file or a pipe must go there all the same.
+        redirect_stdout=sys.stdout.isatty(),
     )
