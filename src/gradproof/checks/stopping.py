@@ -38,7 +38,7 @@ OPTIMAL = 1e-9
 ROOT = 4.0
 # An entry this close to the derivative, relative to itself or to a hundredth of the
 # largest, differs by less than float32 can tell: a truncation, but no mistake.
-LAST_DIGITS = 2.0**-22
+LAST_DIGITS = 1e-7
 
 
 def stopping(
