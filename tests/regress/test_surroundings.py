@@ -51,6 +51,18 @@ def test_what_hooks_keep_is_not_the_rules_to_answer_for(thing):
     assert {f.slug for f in report.findings} <= {"unsupported-transform"}
 
 
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+def test_a_reentrant_checkpoint_is_refused_in_one_sentence():
+    from torch.utils.checkpoint import checkpoint
+
+    def old(x):
+        return checkpoint(Square.apply, x, use_reentrant=True)
+
+    said = "old uses torch.utils.checkpoint with use_reentrant=True, which refuses"
+    with pytest.raises(gradproof.UsageError, match=said):
+        gradproof.check(old, X)
+
+
 def test_nor_is_it_where_the_hooks_stand_around_the_check():
     with save_on_cpu():
         report = gradproof.check(Square, X)
@@ -135,6 +147,20 @@ def test_inference_mode_around_a_check_makes_no_difference(made):
 def test_a_sparse_output_is_asked_as_its_users_would(op):
     s = torch.diag(torch.tensor([1.0, 2.0, -3.0])).double().to_sparse()
     assert gradproof.check(op, s).verdict is Verdict.PASS
+
+
+def test_sparse_gradients_are_right_in_every_way():
+    module = torch.nn.Embedding(4, 3, sparse=True)
+    report = gradproof.check(module, torch.tensor([0, 1, 1]))
+    assert report.verdict is Verdict.PASS
+    assert {f.slug for f in report.findings} <= {"unsupported-transform"}
+
+
+def test_the_second_order_of_sparse_inputs_is_not_asked_and_listed():
+    s = torch.eye(3, dtype=torch.float64).to_sparse()
+    report = gradproof.check(lambda s: s.to_dense().sin(), s, orders=2)
+    assert report.verdict is Verdict.PASS
+    assert "second order of sparse inputs" in report.record.not_asked
 
 
 # --- the Jacobians of a report

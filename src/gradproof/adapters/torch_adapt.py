@@ -40,6 +40,10 @@ from gradproof.rule import Primal
 from gradproof.space import Space, Vector
 from gradproof.verdict import Failure, Source
 
+REENTRANT = (
+    "{} uses torch.utils.checkpoint with use_reentrant=True, which refuses "
+    "torch.autograd.grad; pass use_reentrant=False, or check what is checkpointed"
+)
 UNASKED = "{} has no gradient in PyTorch, and none was asked"
 
 # Another kernel, chosen where no graph is recorded, rounds otherwise by this much.
@@ -379,6 +383,8 @@ def _first_call(
     program, outputs = _asked(program, callee, outputs)
     outs = [t for _, t in outputs]
     graph = torch_graph.nodes(outs)
+    if any(torch_graph.reenters(node) for node in graph):
+        raise UsageError(REENTRANT.format(callee.name))
     compiled = dict.fromkeys(
         torch_graph.compiled_name(node)
         for node in graph

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gradproof.adapters.torch_compare import furthest, largest
 from gradproof.adapters.torch_program import Program
+from gradproof.adapters.torch_tensors import dense
 
 Grads = list[Tensor | None]
 
@@ -99,11 +100,10 @@ def _pull(
     ]
     if not pairs:
         return [None] * len(leaves)
-    return list(
-        torch.autograd.grad(
-            [t for t, _ in pairs], leaves, [c for _, c in pairs], allow_unused=True
-        )
+    grads = torch.autograd.grad(
+        [t for t, _ in pairs], leaves, [c for _, c in pairs], allow_unused=True
     )
+    return [None if g is None else dense(g) for g in grads]
 
 
 def _pulled(

@@ -19,6 +19,7 @@ from gradproof.adapters.randomness import drawn
 from gradproof.adapters.torch_autocast import NotUnderAutocast, under_autocast
 from gradproof.adapters.torch_hooks import packing
 from gradproof.adapters.torch_program import Program
+from gradproof.adapters.torch_tensors import dense
 from gradproof.patience import TooLong, allowance, patience
 from gradproof.rule import RAN_EAGERLY, NotCompiled
 from gradproof.verdict import Effect
@@ -170,7 +171,7 @@ def _into_grad(q: Question, leaves: list[Tensor]) -> None:
 def _half(once: Tensor | None, twice: Tensor | None) -> Tensor | None:
     if once is None or twice is None:
         return once if twice is None else twice
-    half = twice / 2
+    once, half = dense(once), dense(twice) / 2
     # Twice a finite gradient may be none: then the first is all there is to see.
     return torch.where(once.isfinite() & ~half.isfinite(), once, half)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from torch import Tensor
@@ -28,6 +29,13 @@ def is_custom(node: Any) -> bool:
     if isinstance(node, BackwardCFunction):
         return not hidden(node._forward_cls)  # type: ignore[attr-defined]
     return "CppNode<" in node.name()
+
+
+def reenters(node: Any) -> bool:
+    """Whether a node runs a backward of its own into every leaf, as old checkpoints do."""
+    checkpoint = sys.modules.get("torch.utils.checkpoint")
+    cls = getattr(node, "_forward_cls", None)
+    return checkpoint is not None and cls is checkpoint.CheckpointFunction
 
 
 def compiled_name(node: Any) -> str:

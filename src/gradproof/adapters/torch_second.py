@@ -17,6 +17,9 @@ from gradproof.rule import PLAIN, Primal, Reply, Rule, Way
 from gradproof.space import Leaf, Space, Vector
 from gradproof.verdict import Failure
 
+# PyTorch makes a sparse tensor of its values by a step that has no second derivative.
+SPARSE = "second order of sparse inputs"
+
 if TYPE_CHECKING:
     from gradproof.adapters.torch_rule import TorchRule
 
@@ -124,6 +127,8 @@ def _has_graph(g: Tensor | None) -> bool:
 
 def derived(rule: TorchRule) -> SecondOrder | Failure:
     """The second-order rule of ``rule``, or how PyTorch refuses to make it."""
+    if any(spec.sparse is not None for spec in rule.program.specs):
+        return Failure("", SPARSE)
     second = SecondOrder(rule)
     probe = second.primal.codomain.draw(np.random.default_rng(3))
     reply = second.vjp(second.primal.point, probe)
@@ -134,4 +139,6 @@ def refusal(failure: Failure) -> str:
     """Why there is no second order, in a sentence for the reader."""
     if "once_differentiable" in failure.message:
         return "no second order: the backward is marked once_differentiable"
+    if failure.message == SPARSE:
+        return SPARSE
     return f"no second order: {failure.kind}: {failure.message}"
