@@ -255,3 +255,22 @@ def test_what_cannot_be_refined_is_refused_in_a_sentence(name):
     with pytest.raises(UsageError) as error:
         gradproof.check(solve, B, vjp=adjoint(), refine=refine)
     assert str(error.value) == said
+
+
+def test_a_smooth_truncation_is_told_of_refine():
+    """Euler's steps never jump: nothing but refine= tells their error from a mistake."""
+
+    def fine(p, n=400):
+        return euler(p, n)
+
+    alone = gradproof.check(fine, P, gradient=continuous())
+    assert alone.verdict is Verdict.FAIL
+    assert (
+        "if the function only approximates what this is the gradient of (a fixed number "
+        "of steps, a grid), refine= tells what shrinks with them from a mistake"
+    ) in alone.record.notes
+    told = gradproof.check(
+        fine, P, gradient=continuous(), refine={"n": [400, 800, 1600]}
+    )
+    assert told.verdict is Verdict.PASS
+    assert [f.slug for f in told.findings] == ["inexact"]

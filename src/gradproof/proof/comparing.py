@@ -37,6 +37,10 @@ UNWALKED = (
     "the gradient is {share:.1e} off, as that of a solver may be which stops early, and "
     "the forward is too slow to look for where it stops"
 )
+APPROXIMATE = (
+    "if the function only approximates what this is the gradient of (a fixed number of "
+    "steps, a grid), refine= tells what shrinks with them from a mistake"
+)
 WALK = "refine= with settings that make the forward more exact, or a larger budget="
 WALKING = 6.0  # times budget= that looking for where the forward stops may take
 CONFIRMING = 10.0  # times budget= that thorough measurements may take
@@ -188,7 +192,9 @@ def stopping_early(
         return excusing(found, room), (), (open_,)
     wider = excusing(found, stopping.excused(jumps, run.value, scales))
     if wider.wrong:
-        return found, (), ()
+        pair = run.rule.source.kind == "pair"
+        hint = (APPROXIMATE,) if pair and not np.any(jumps) else ()
+        return replace(found, short=(*found.short, *hint)), (), ()
     note = (
         f"the forward jumps by up to {jumps.max():.1e} where it stops an iteration "
         f"later, and the gradient is {gap:.1e} from that of the iterations taken"
