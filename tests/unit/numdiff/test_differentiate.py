@@ -9,6 +9,7 @@ import pytest
 from zoo import ALL, KINKS, NEAR, NOISY, NONE, SMOOTH, Case
 
 from gradproof.numdiff import differentiate
+from gradproof.space import Leaf, Space, unit
 from gradproof.verdict import Code, Estimate
 
 
@@ -207,3 +208,27 @@ def test_the_curve_shows_truncation_and_noise() -> None:
     assert 0 < least < len(e.curve.x) - 1
     assert e.curve.y[0] > 1e3 * e.curve.y[least]
     assert e.curve.y[-1] > 1e3 * e.curve.y[least]
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16", "float32", "float64"])
+def test_a_pole_far_below_the_reach(precision: str) -> None:
+    """Large steps cross it and see little of the slope: their scatter is no noise."""
+    rng = np.random.default_rng(0)
+    space = Space.of([Leaf("x", (1,), precision)])
+    answered = 0
+    for _ in range(60):
+        x = space.snap(10.0 ** rng.uniform(-2.5, 0, 1) * rng.choice([-1, 1]))
+        offset, size, power = *rng.normal(size=2), rng.choice([-1.0, -2.0])
+
+        def phi(t, x=x, offset=offset, size=size, power=power):
+            y = space.snap(x + t)
+            with np.errstate(divide="ignore"):
+                return space.snap(offset + space.snap(size * y**power))
+
+        e = differentiate(
+            phi, reach=2.0, grain=float(space.spacing(x)[0]), unit=unit(precision)
+        )
+        true = size * power * x ** (power - 1)
+        answered += int(e.code[0] == Code.OK)
+        assert e.code[0] != Code.OK or abs(e.value - true)[0] <= e.bound[0]
+    assert answered >= 45
