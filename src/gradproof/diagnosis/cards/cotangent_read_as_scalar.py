@@ -6,12 +6,13 @@ import numpy as np
 
 from gradproof.diagnosis.algebra import AMPLIFY, planted, rank
 from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.cotangents import pairs, wanted
 from gradproof.diagnosis.look import Look, Panel
 from gradproof.diagnosis.words import gradient_of
 from gradproof.space import Vector
 from gradproof.verdict import Severity
 
-_READS = {"mean": "the mean of ȳ", "sum": "the sum of ȳ"}
+_READS = {"mean": "the mean of grad_output", "sum": "the sum of grad_output"}
 
 
 def _match(look: Look) -> Match | None:
@@ -24,10 +25,10 @@ def _match(look: Look) -> Match | None:
     of = f" for {gradient_of(a.path for a in look.wrong_leaves)}" if several else ""
     return Match(
         f"{look.name} reads its cotangent as one number{of}",
-        (f"every x̄ is the same vector, multiplied by {reads}",),
-        note="`y.sum().backward()` and `.mean()` send a constant ȳ, and for it this is "
-        "right",
-        help="let each element of the cotangent weigh its own output's derivative",
+        (f"the gradient is always the same vector, multiplied by {reads}",),
+        note="`y.sum().backward()` and `.mean()` send a constant grad_output, and for it "
+        "this is right",
+        help="multiply by grad_output itself, element by element, before anything is summed",
     )
 
 
@@ -45,7 +46,7 @@ def _of_block(p: Panel) -> str | None:
     ]
     live = np.flatnonzero((np.abs(p.got) > AMPLIFY * p.own).any(axis=1))
     if len(live) == 1:
-        weights = [(f"element {live[0]} of ȳ", np.eye(m)[live[0]])]
+        weights = [(f"element {live[0]} of grad_output", np.eye(m)[live[0]])]
     for name, s in weights:
         made, room = s[:, None] * total, np.abs(s)[:, None] * error
         if planted(p, made, room).all():
@@ -55,8 +56,8 @@ def _of_block(p: Panel) -> str | None:
 
 def _of_probes(look: Look) -> str | None:
     """Whether different cotangents give parallel x̄ where they ought not to."""
-    for p in look.panels:
-        if p.rows is not None or len(p.got) < 2 or not np.isfinite(p.got).all():
+    for p in pairs(look):
+        if not np.isfinite(p.got).all():
             continue
         known = p.ok.all(axis=0)
         if known.sum() < 2:
@@ -66,8 +67,8 @@ def _of_probes(look: Look) -> str | None:
         got, want = p.got[:2, known], p.want[:2, known]
         few = AMPLIFY * p.own[:2, known]
         if rank(got, few) == 1 and rank(want, p.bound[:2, known]) == 2:
-            return "one number taken from ȳ"
+            return "one number taken from grad_output"
     return None
 
 
-CARD = Card("cotangent-read-as-scalar", Severity.ERROR, 95, _match)
+CARD = Card("cotangent-read-as-scalar", Severity.ERROR, 95, _match, wanted)
