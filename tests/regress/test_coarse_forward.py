@@ -68,3 +68,25 @@ def test_which_outputs_are_coarse():
     assert not coarse(np.array([0.25, 1.0, -0.75, 2.5, 0.5, 1.25]), space).any()
     assert not coarse(low, Space.of([Leaf("out", (6,), "bfloat16")])).any()
     assert not coarse(low[:3], Space.of([Leaf("out", (3,), "float32")])).any()
+
+
+class Largest(torch.autograd.Function):
+    """Its values are short numbers because its inputs are."""
+
+    @staticmethod
+    def forward(ctx, x):
+        value, index = x.max(-1)
+        ctx.save_for_backward(index)
+        ctx.shape = x.shape
+        return value
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return grad_output.unsqueeze(-1).expand(ctx.shape)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_hands_short_numbers_on_is_no_staircase(dtype):
+    x = torch.randn(6, 9, generator=torch.Generator().manual_seed(3)).bfloat16()
+    report = gradproof.check(Largest, (x.to(dtype),), ways=False)
+    assert report.verdict is Verdict.FAIL, str(report)

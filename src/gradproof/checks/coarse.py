@@ -53,11 +53,18 @@ def _narrow(values: Vector, name: str) -> Vector:
 
 
 def unheard(block: Block, value: Vector, codomain: Space) -> Block:
-    """``block`` without an answer where a coarse output was found to be flat."""
+    """``block`` without an answer where a coarse output was found to be flat.
+
+    An output that follows a small step of some input is no staircase: it holds such
+    numbers because it was given some, as a maximum does.
+    """
     rows = coarse(value, codomain)[block.rows]
     if not rows.any():
         return block
     with np.errstate(invalid="ignore"):
+        sharp = block.bound <= 1e-3 * np.abs(block.value)
+        follows = sharp & (block.value != 0) & (block.code == Code.OK)
+        rows &= ~follows.any(axis=1)
         flat = np.abs(block.value) <= 1e-3 * np.abs(block.implied)
     nothing = rows[:, None] & flat & block.wrong
     if not nothing.any():
