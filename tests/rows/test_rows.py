@@ -106,6 +106,6 @@ def test_what_is_said_of_a_race():
     said = finding("one of twenty")
     assert said.headline == "`Racing.backward` gives another answer each time"
     spread, counted = said.evidence
-    assert spread.startswith("repeated at the same numbers, x̄ spreads over ")
+    assert spread.startswith("repeated at the same numbers, the gradient spreads over ")
     assert spread.endswith(" times its rounding")
     assert counted.endswith("repeats differ from the first call")

@@ -53,7 +53,7 @@ def total(p: Panel, into: Leaf) -> str | None:
             full = np.broadcast_to(made, shape).reshape(p.got.shape)
             error = np.broadcast_to(room, shape).reshape(p.got.shape)
             if planted(p, full, error).all():
-                return f"x̄ is {what} due, equal along axis {axis} of {into.path}"
+                return f"got is {what} due, equal along axis {axis} of {into.path}"
     return None
 
 

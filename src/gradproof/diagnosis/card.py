@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gradproof.space import Matrix
-from gradproof.verdict import Severity, Worst
+from gradproof.verdict import Failure, Severity, Worst
 
 if TYPE_CHECKING:
     from gradproof.diagnosis.look import Look
@@ -46,7 +46,7 @@ class Match:
     note: str = ""
     help: str = ""
     repaired: tuple[Matrix, ...] | None = None
-    agreed: str = "the repaired x̄"
+    agreed: str = "the repaired gradient"
     new: str = ""
     swap: tuple[str, str] | None = None  # inputs whose returned expressions to exchange
     label: str = ""  # what to say at the expression that is returned
@@ -56,6 +56,7 @@ class Match:
     alone: bool = False  # an error that keeps no later layer quiet
     amplify: float = 1.0  # by how much the repair magnifies the rule's own rounding
     worst: Worst | None = None  # where it is not an entry of the first-order gradient
+    failure: Failure | None = None  # what raised, to point at its line
     facts: tuple[str, ...] = ()  # static facts of the source that belong to it
 
 

@@ -40,7 +40,7 @@ def constant(look: Look) -> Term | None:
     shown = moved & (np.abs(d) > 8 * room)
     if (np.abs(d - far) <= room)[both].all() and shown.sum() >= TELLING:
         fact = (
-            "expected minus given is the same at a nearby input, where expected is "
+            "expected - got is the same at a nearby input, where expected is "
             "another" + _values(d[mine])
         )
         return Term(_too_much(look), (fact,))

@@ -18,11 +18,11 @@ def scalar(look: Look, here: Ratio) -> Match:
     return Match(
         f"{look.name} lacks a factor in {gradient_of(a.path for a in look.wrong_leaves)}"
         + (f": {text}" if text else " that depends on the input"),
-        (f"x̄ / expected = {number(here.mid)} in all entries here{far}",),
+        (f"got / expected = {number(here.mid)} in all entries here{far}",),
         note="where that factor is 1 the gradient is right",
         help=f"multiply by {text}" if text else "apply every factor of the chain rule",
         repaired=tuple(p.got / here.mid for p in look.panels) if text else None,
-        agreed=f"x̄ times {text}",
+        agreed=f"got times {text}",
         new=f"{{old}} * {text}" if text else "",
         amplify=1 / abs(here.mid),
     )

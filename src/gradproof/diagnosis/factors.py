@@ -106,7 +106,7 @@ def _entrywise(look: Look, p: Panel, into: Leaf, out: Leaf) -> Factor | None:
     if missing is None or (extra is not None and extra.cost < missing.cost):
         pick, inverse = extra, True
     assert pick is not None
-    ratio = "x̄ / expected" if inverse else "expected / x̄"
+    ratio = "got / expected" if inverse else "expected / got"
     fact = f"{ratio} = {pick.text} in {len(i)} of {len(i)} entries"
     repaired, amplify = _apply(look, p, pick, i, j, inverse=inverse)
     return Factor(pick.text, (fact,), inverse, "", repaired, amplify, pick.cost)
@@ -135,7 +135,7 @@ def _apply(
 
 def _lines(p: Panel) -> Factor | None:
     """Each column (or row) of the block is off by a factor of its own."""
-    for axis, what in ((0, "element of x̄"), (1, "element of ȳ")):
+    for axis, what in ((0, "element of the gradient"), (1, "element of grad_output")):
         got, want, slack = p.got, p.want, p.bound + AMPLIFY * p.own
         if axis == 1:
             got, want, slack = got.T, want.T, slack.T
@@ -150,7 +150,7 @@ def _lines(p: Panel) -> Factor | None:
         scale = np.where(np.isfinite(scale), scale, 1.0)
         room = slack * (1.0 + np.abs(scale))
         if np.all(np.abs(scale * got - want) <= 2 * room) and _varies(scale):
-            fact = f"expected / x̄ is one number for each {what}, and varies"
+            fact = f"expected / got is one number for each {what}, and varies"
             return Factor(
                 "", (fact,), help="multiply by every factor of the chain rule"
             )

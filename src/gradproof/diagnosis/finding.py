@@ -11,7 +11,7 @@ from gradproof.diagnosis.algebra import agrees
 from gradproof.diagnosis.card import COTANGENT, FIRST, PURITY, Card, Match
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.words import number
-from gradproof.space import Vector
+from gradproof.space import Leaf, Vector
 from gradproof.verdict import Code, Evidence, Finding, Help, Worst
 
 # Layers whose findings are about the first-order gradient itself.
@@ -125,16 +125,21 @@ def _furthest(gap: Vector, bad: np.ndarray) -> int:
 
 
 def place(e: Evidence, j: int) -> str:
-    """The name of one entry of x̄: "x̄[2, 0]", "grad of weight[3]"."""
-    text = str(e.domain.place(j))
-    path = e.domain.leaf_of(j).path
-    if len(path) == 1:
-        return f"{path}\u0304{text[1:]}"
-    return f"grad of {text}"
+    """The name of one entry of a gradient: "grad of x[2, 0]"."""
+    return f"grad of {e.domain.place(j)}"
 
 
 def _x(e: Evidence, j: int, point: Vector) -> str:
-    return f"{e.domain.leaf_of(j).path} = {number(float(point[j]))}"
+    leaf = e.domain.leaf_of(j)
+    return f"{leaf.path} = {_entry(leaf, point[leaf.slice], j - leaf.start)}"
+
+
+def _entry(leaf: Leaf, values: Vector, k: int) -> str:
+    """The number at coordinate ``k`` of a leaf; both of its parts where it is complex."""
+    if not leaf.is_complex:
+        return number(float(values[k]))
+    real, imag = (number(float(v)) for v in values[k - k % 2 : k - k % 2 + 2])
+    return f"{real}{'' if imag.startswith('-') else '+'}{imag}i"
 
 
 def at(e: Evidence, j: int, point: Vector, cotangent: Vector) -> str:
@@ -144,7 +149,7 @@ def at(e: Evidence, j: int, point: Vector, cotangent: Vector) -> str:
     if len(e.codomain) == 1:
         out = e.codomain.leaves[0]
         if out.size == leaf.size:
-            text += f", grad_output = {number(float(cotangent[j - leaf.start]))}"
+            text += f", grad_output = {_entry(out, cotangent, j - leaf.start)}"
         elif out.size == 1:
             text += f", grad_output = {number(float(cotangent[0]))}"
     return text
@@ -160,6 +165,6 @@ def _worst_direction(e: Evidence) -> Worst | None:
         return None
     d = max(off, key=lambda d: abs(d.got - d.expected) / max(d.bound, 1e-300))
     return Worst(
-        "<x̄, u>", "a random direction u", d.got, d.expected, d.bar, "",
+        "<gradient, u>", "a random direction u", d.got, d.expected, d.bar, "",
         len(off), len(e.directions),
     )  # fmt: skip

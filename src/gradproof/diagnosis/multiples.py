@@ -22,7 +22,7 @@ def of_term(look: Look) -> Match | None:
     return Match(
         f"{look.name} is off by a factor of {text} in one term of "
         f"{gradient_of(a.path for a in look.wrong_leaves)}",
-        (f"off the diagonal, x̄ / expected = {number(term.shared.mid)}",),
+        (f"off the diagonal, got / expected = {number(term.shared.mid)}",),
         note=ORDINARY["training"],
         help=f"divide the term that couples the elements by {text}",
     )
@@ -36,7 +36,7 @@ def in_turns(look: Look) -> Match | None:
     paths = gradient_of(a.path for a in look.wrong_leaves)
     return Match(
         f"{look.name} is off by factors that take turns in {paths}",
-        tuple(f"x̄ / expected = {number(r.mid)} at {where}" for where, r in found),
+        tuple(f"got / expected = {number(r.mid)} at {where}" for where, r in found),
         note="the mean of the two may be 1, so that norms and sums look right",
         help="look for what alternates: two interleaved halves, a checkerboard, real and "
         "imaginary parts",

@@ -30,8 +30,11 @@ def arrangements(leaf: Leaf, space: Space) -> Iterator[tuple[str, Coordinates]]:
         if leaf.shape[axis] <= abs(step):
             continue
         rolled = np.roll(at, step, axis)
-        words = f"shifted by {abs(step)} ({'late' if step > 0 else 'early'})"
-        yield f"{words}, around the end, along axis {axis}", _over(space, leaf, rolled)
+        words = f"shifted by {step:+d}"
+        yield (
+            f"{words} with what leaves one end entering at the other (`.roll({step}, {axis})`), along axis {axis}",
+            _over(space, leaf, rolled),
+        )
         edge = [slice(None)] * at.ndim
         edge[axis] = slice(None, step) if step > 0 else slice(step, None)
         dropped = rolled.copy()

@@ -35,7 +35,7 @@ def one_product(p: Panel, into: Leaf, out: Leaf) -> tuple[bool, str] | None:
         return None
     what = f"A · d{into.path} · B"
     fact = (
-        f"expected minus given, d{out.path}/d{into.path} is one product {what}; "
+        f"expected - got: d{out.path}/d{into.path} is one product {what}; "
         f"expected consists of {due} such products, given of {given}"
     )
     return given > due, fact
@@ -94,7 +94,7 @@ def along(look: Look, p: Panel, into: Leaf, out: Leaf) -> tuple[bool, str] | Non
         return None
     plain, name = ("given", given) if given else ("expected", due)
     fact = (
-        f"for each element of {out.path}, expected minus given is a multiple of {term}, "
+        f"for each element of {out.path}, expected - got is a multiple of {term}, "
         f"and {plain} one of {name}"
     )
     return not given, fact

@@ -9,14 +9,37 @@ from gradproof.diagnosis.look import Look
 from gradproof.space import Leaf
 
 DECLARE = (
-    'if this is meant, declare it: allow=("{slug}",), or better surrogate= with the '
-    "function that the backward is meant to differentiate"
+    'declare it: `gradproof.check(..., allow=("{slug}",))`, `--allow {slug}`, or the '
+    "comment `# gradproof: allow[{slug}]` on the class"
+)
+SURROGATE = (
+    "check it as the gradient of what it stands for, "
+    "`gradproof.check(..., surrogate={function})`, or "
+)
+OF_SOME = (
+    "check it as the gradient of what it stands for, given as `surrogate=` of "
+    "`gradproof.check`, or "
 )
 
 
-def declare(slug: str) -> str:
-    """How to declare a gradient that is not the derivative on purpose."""
-    return DECLARE.format(slug=slug)
+def declare(slug: str, instead: str, surrogate: str | None = None) -> str:
+    """The plain remedy first; then how to declare a gradient that is meant to be so.
+
+    ``surrogate`` is the function whose gradient it is, as code, "" where that cannot be
+    told, and None where it is no function's.
+    """
+    checked = "" if surrogate is None else OF_SOME
+    if surrogate:
+        checked = SURROGATE.format(function=surrogate)
+    return f"{instead}; if it is meant, {checked}{DECLARE.format(slug=slug)}"
+
+
+def surrogate(look: Look, body: str) -> str:
+    """``body``, which may contain {x}, as a lambda of all inputs; "" where none can be."""
+    names = [leaf.path for leaf in look.evidence.domain]
+    if not all(name.isidentifier() for name in names) or len(look.wrong_leaves) != 1:
+        return ""
+    return f"lambda {', '.join(names)}: {body.format(x=look.wrong_leaves[0].path)}"
 
 
 def identity(look: Look) -> bool:

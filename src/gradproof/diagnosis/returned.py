@@ -12,7 +12,7 @@ from gradproof.verdict import Returned, Severity
 
 
 def form_of(
-    slug: str, noun: str, help_: str, note: str
+    slug: str, noun: str, help_: str, note: str, facts: tuple[str, ...] = ()
 ) -> Callable[[Look], Match | None]:
     """A card's ``match`` for gradients of another shape, dtype or device."""
 
@@ -33,6 +33,8 @@ def form_of(
             f"{look.name} returns a gradient of another {noun} than {paths}",
             evidence,
             note=note,
+            paths=tuple(r.path for r in off),
+            facts=facts,
             help=help_,
             # The engine has mended it, or there would be no gradient to judge.
             severity=Severity.ERROR if raised else Severity.WARNING,

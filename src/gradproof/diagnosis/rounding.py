@@ -108,4 +108,4 @@ def additivity(look: Look) -> tuple[float, str] | None:
         size = np.maximum(np.abs(lin.once), np.abs(lin.other))[leaf.slice]
         scale[leaf.slice] = size.max(initial=0.0)
     error = _relative(gap, scale)
-    return error, f"vjp(ȳ₁ + ȳ₂) is vjp(ȳ₁) + vjp(ȳ₂) only to {error:.1e} (relative)"
+    return error, f"vjp(g₁ + g₂) is vjp(g₁) + vjp(g₂) only to {error:.1e} (relative)"

@@ -116,8 +116,8 @@ def another_stage(look: Look) -> Match | None:
             return None
         g, w, e = p.got[live], p.want[live], (p.bound + AMPLIFY * p.own)[live]
         for name, target, value in (
-            ("expected", w, {"x̄": g}),
-            ("x̄", g, {"expected": w}),
+            ("expected", w, {"got": g}),
+            ("got", g, {"expected": w}),
         ):
             found = fit(target, e, value, pairs=False)
             if (

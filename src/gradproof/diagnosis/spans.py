@@ -13,7 +13,7 @@ from gradproof.verdict import Source, Span
 
 # What a static fact is called in the margin. It stands beside a measurement, never alone.
 _LABELS = {
-    "unread-cotangent": "the cotangent ȳ arrives here and is never read",
+    "unread-cotangent": "the cotangent arrives here and is never read",
     "writes-cotangent": "written in place",
     "writes-input": "written in place",
     "writes-saved": "written in place",
@@ -28,14 +28,32 @@ _LABELS = {
     "detach": "cut from the graph here",
     "no-grad": "cut from the graph here",
     "reduction": "reduced here",
+    "applies": "applied here",
+    "fills": "written here",
+    "materialize": "an unused output then has None for its cotangent",
+    "cut-off": "marked as having no gradient",
+    "branch-dtype": "another path for another dtype",
+    "branch-mode": "another path where a graph is recorded",
+    "branch-needs": "decides which gradients are computed",
+    "branch-alias": "another path where two tensors share memory",
+    "branch-size": "another path for another size",
+    "branch-truth": "not true for dimension 0 either",
 }
-# Facts of a card → kinds of mention.
+# Facts of a card → kinds of mention, where they differ, and the method they must be in.
 _KINDS = {
     "outer-state": ("writes-state", "reads-state"),
     "layout": ("pointer",),
     "ctx-attribute": ("context",),
-    "cut": ("detach", "no-grad"),
+    "cut": ("cut-off", "detach", "no-grad"),
+    "forward-write": ("writes-input",),
+    "write": ("writes-saved", "writes-input", "writes-cotangent"),
 }
+_WITHIN = {
+    "cut": "forward", "forward-write": "forward", "write": "backward",
+    "materialize": "", "applies": "backward", "fills": "backward", "cast": "",
+    "branch-dtype": "backward", "branch-mode": "backward", "branch-needs": "backward",
+    "branch-alias": "backward", "branch-size": "backward", "branch-truth": "vmap",
+}  # fmt: skip
 MOST = 3  # secondary spans that are shown
 
 
@@ -47,14 +65,13 @@ def _facts(source: Source) -> Facts:
 def of(slug: str, match: Match, look: Look) -> tuple[Span, ...]:
     """The spans of a finding; the one to look at first is marked primary."""
     known = _facts(look.evidence.source)
-    if "forward" in match.facts:
-        return () if known.forward_span is None else (known.forward_span,)
-    found = _returned(match, look, known)
+    found = _raised(match, known) or _returned(match, look, known)
     extra = [s for fact in match.facts for s in _said(fact, known)]
     if not found and extra:
         found, extra = extra[:1], extra[1:]
-    if not found and known.backward_span is not None:
-        found = [known.backward_span]
+    header = known.forward_span if "forward" in match.facts else known.backward_span
+    if not found and header is not None:
+        found = [header]
     lead = [replace(s, primary=i == 0) for i, s in enumerate(found)]
     rest = [replace(s, primary=False) for s in extra[:MOST]]
     return tuple(_apart([*lead, *rest]))
@@ -68,9 +85,21 @@ def _apart(spans: list[Span]) -> list[Span]:
     return list(seen.values())
 
 
+def _raised(match: Match, known: Facts) -> list[Span]:
+    """The line of the user's file that raised, if it is in the text."""
+    failure = match.failure
+    if failure is None or failure.file != known.source.file:
+        return []
+    text = known.line(failure.line)
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    if end <= start:
+        return []
+    return [Span(failure.file, failure.line, start, end, text, "raises here")]
+
+
 def _returned(match: Match, look: Look, known: Facts) -> list[Span]:
     """The expressions that are returned for the inputs in question."""
-    if look.layer not in ("cotangent", "first order"):
+    if look.layer not in ("cotangent", "first order") and not match.paths:
         return []
     paths = match.paths or tuple(a.path for a in look.wrong_leaves)
     if not paths and len(look.leaves) == 1:
@@ -88,11 +117,20 @@ def _said(fact: str, known: Facts) -> list[Span]:
     if fact == "unread-cotangent":
         label = _LABELS[fact]
         return [replace(s, label=label) for s in known.unread_cotangents]
+    if fact == "returns":
+        return list(known.returns)
+    if fact in ("jvp", "vmap"):
+        return [
+            s
+            for name, header, returns in known.methods
+            if name == fact
+            for s in (returns if fact == "jvp" and returns else (header,))
+        ]
     kinds = _KINDS.get(fact, (fact,))
     return [
         replace(s, label=_LABELS.get(kind, ""))
         for kind in kinds
-        for s in known.all(kind)
+        for s in known.all(kind, _WITHIN.get(fact, ""))
     ]
 
 
@@ -149,7 +187,9 @@ def _code(template: str, known: Facts) -> str:
     text = text.replace("²", "**2").replace("³", "**3")
     if not text.isascii():
         return ""
-    names = set(_WORDS.findall(text)) - {"old", "grad", "float"}
+    # Methods and keywords are no names of the backward's own.
+    bare = re.sub(r"\.[A-Za-z_]\w*|\b\w+=", "", text)
+    names = set(_WORDS.findall(bare)) - {"old", "grad", "float", "True"}
     functions = names & set(_FUNCTIONS)
     body = _backward_words(known)
     if not (names - functions) <= body:
@@ -176,6 +216,48 @@ def _backward_words(known: Facts) -> set[str]:
         if n > first + 400:
             break
     return words
+
+
+def cotangents(look: Look) -> tuple[str, ...]:
+    """The cotangents, as the backward names them."""
+    return _facts(look.evidence.source).cotangents
+
+
+def arguments(look: Look) -> tuple[str, ...]:
+    """The arguments of forward, as its text names them."""
+    return _facts(look.evidence.source).inputs
+
+
+def unsaved(look: Look) -> tuple[str, ...]:
+    """What the backward unpacks from ctx where the forward saves nothing."""
+    known = _facts(look.evidence.source)
+    return () if known.saved else known.unpacked
+
+
+def saved_for(look: Look, used: str, meant: str) -> tuple[int, str, str]:
+    """(line, name saved, name to save) where the forward saves the output for an input.
+
+    Names are those of the forward; (0, "", "") where the text does not say.
+    """
+    known = _facts(look.evidence.source)
+    outs = [leaf.path for leaf in look.evidence.codomain]
+    name = used
+    if used in outs and len(known.outputs) == len(outs):
+        name = known.outputs[outs.index(used)]
+    lines = known.all("save")
+    if name not in known.saved or len(lines) != 1 or meant not in known.inputs:
+        return 0, "", ""
+    return lines[0].line, name, meant
+
+
+def applied(look: Look) -> tuple[str, ...]:
+    """Names of the Functions that the text of the backward applies."""
+    known = _facts(look.evidence.source)
+    found = (
+        m.subject for m in known.mentions
+        if m.kind == "applies" and m.within == "backward"
+    )  # fmt: skip
+    return tuple(dict.fromkeys(found))
 
 
 def applies(look: Look) -> bool:

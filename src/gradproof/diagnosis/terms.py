@@ -117,7 +117,7 @@ def _low_rank(p: Panel, into: Leaf, out: Leaf) -> Term | None:
     if not ranks:
         return None
     what = f"rank {max(ranks)} of {max(sizes)}"
-    fact = f"expected minus given, d{out.path}/d{into.path} differs by a term of {what}"
+    fact = f"expected - got: d{out.path}/d{into.path} differs by a term of {what}"
     return Term(sum(votes) * 2 > len(votes), (fact,))
 
 
@@ -161,7 +161,7 @@ def _formula(look: Look, p: Panel, into: Leaf, out: Leaf) -> Term | None:
     if found.text.startswith("-"):
         extra = extra or given is None
     shown = found.text
-    fact = f"expected minus given is {found.text} in {len(i)} of {len(i)} entries"
+    fact = f"expected - got is {found.text} in {len(i)} of {len(i)} entries"
     return Term(extra, (fact,), shown, _add(look, p, found, i, j))
 
 
@@ -214,5 +214,5 @@ def multiplied(look: Look) -> str:
         steps = {b - a for a, b in pairwise(times)}
         if len(times) == n and min(times) >= 1 and max(times) > 1 and steps != {0}:
             shown = ", ".join(map(str, times[:6])) + (", …" if n > 6 else "")
-            return f"x̄ / expected is {shown} along axis {axis} of {leaf.path}"
+            return f"got / expected is {shown} along axis {axis} of {leaf.path}"
     return ""

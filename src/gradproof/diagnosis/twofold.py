@@ -74,7 +74,7 @@ def factor(look: Look, found: Ratio) -> Match:
     return Match(
         f"{look.name} returns {text} times {gradient_of(paths)}, and errs in another way "
         "too",
-        (f"x̄ / expected = {number(found.mid)} in {found.count} entries, not in all",),
+        (f"got / expected = {number(found.mid)} in {found.count} entries, not in all",),
         note="two mistakes are at work: mend this one, and the other shows alone",
         help=f"divide by {text}, then mend the other mistake",
     )

@@ -79,6 +79,7 @@ class _Reader:
             backward_span=self._header(self.backward),
             saved=self._saved(),
             methods=self._methods(),
+            outputs=self._outputs(),
         )
         mentions = self._mentions(self.forward, "forward", set(inputs))
         rule = self.backward
@@ -95,6 +96,7 @@ class _Reader:
                     self.span(a) for a in parameters if unread(rule, a.arg)
                 ),
                 unused_saved=self._unused_saved(rule),
+                unpacked=tuple(n.id for n in _unpacked(rule)),
                 gradients=gradients,
                 returns=returns,
                 decorators=tuple(
@@ -229,18 +231,15 @@ class _Reader:
             for n in ast.walk(rule)
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
         }
-        out = []
-        for node in own(rule):
-            if not isinstance(node, ast.Assign) or not any(
-                isinstance(n, ast.Attribute) and n.attr in _SAVED
-                for n in ast.walk(node.value)
-            ):
-                continue
-            for target in node.targets:
-                for name in ast.walk(target):
-                    if isinstance(name, ast.Name) and not name.id.startswith("_"):
-                        out += [] if name.id in read else [self.span(name)]
-        return tuple(out)
+        return tuple(self.span(name) for name in _unpacked(rule) if name.id not in read)
+
+    def _outputs(self) -> tuple[str, ...]:
+        """What the forward returns, where it returns at one place."""
+        values = returned(self.forward)
+        if len(values) != 1:
+            return ()
+        parts = elements(values[0], {}) or [values[0]]
+        return tuple(map(ast.unparse, parts))
 
     # --------------------------------------------------------------------------- gradients
 
@@ -330,6 +329,20 @@ def _named(function: Function, start: int) -> tuple[str, ...]:
     return tuple(
         f"*{a.arg}" if a is star else a.arg for a in parameters(function)[start:]
     )
+
+
+def _unpacked(rule: Function) -> list[ast.Name]:
+    """The names that a backward gives to what was saved, but for those with a dash."""
+    return [
+        name
+        for node in own(rule)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(n, ast.Attribute) and n.attr in _SAVED
+                for n in ast.walk(node.value))
+        for target in node.targets
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name) and not name.id.startswith("_")
+    ]  # fmt: skip
 
 
 def _local_names(function: Function) -> set[str]:

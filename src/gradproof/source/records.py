@@ -58,6 +58,8 @@ class Facts:
     unread_cotangents: tuple[Span, ...] = ()  # never read, or overwritten before
     unused_saved: tuple[Span, ...] = ()  # unpacked from ctx and never read
     saved: tuple[str, ...] = ()  # arguments of save_for_backward, as written
+    unpacked: tuple[str, ...] = ()  # names that the backward gives to what was saved
+    outputs: tuple[str, ...] = ()  # what the forward returns, as written, if one way
     gradients: tuple[Gradient, ...] = ()
     returns: tuple[Span, ...] = ()  # the expressions that the backward returns
     decorators: tuple[str, ...] = ()  # of the backward, last name of each

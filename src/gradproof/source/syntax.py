@@ -285,9 +285,11 @@ def branches(node: ast.AST) -> list[tuple[ast.expr, str]]:
     names = {n.attr for n in ast.walk(test) if isinstance(n, ast.Attribute)}
     names |= {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
     kinds = [kind for kind, words in _BRANCHES.items() if names & words]
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
-        if not is_none(test.comparators[0]) and not is_none(test.left):
-            kinds.append("alias")
+    same = isinstance(test, ast.Compare) and isinstance(
+        test.ops[0], (ast.Is, ast.IsNot)
+    )
+    if same and not any(map(is_none, (test.left, *test.comparators))):  # type: ignore[attr-defined]
+        kinds.append("alias")
     if isinstance(test, (ast.Name, ast.Subscript)):
         kinds.append("truth")
     return [(test, kind) for kind in dict.fromkeys(kinds)]

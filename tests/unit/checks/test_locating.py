@@ -102,7 +102,7 @@ def test_every_entry_of_narrow_rows_is_compared() -> None:
     report = _checked("softmax", _one_entry, (600, 8))
     assert report.verdict is Verdict.FAIL
     assert report.findings[0].worst is not None
-    assert report.findings[0].worst.place == "x̄[321, 5]"
+    assert report.findings[0].worst.place == "grad of x[321, 5]"
     assert "4800 of 4800 gradient entries one by one" in report.record.compared
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from gradproof.diagnosis.card import WAYS, Card
+from gradproof.diagnosis.purpose import declare
 from gradproof.diagnosis.reported import Told, told
 from gradproof.verdict import Severity
 
 _TOLD = Told(
-    headline="{name} adds a gradient to {subjects} itself",
-    note="`autograd.grad` looks right; `.backward()` then counts it again, or a "
-    "dummy is returned on purpose",
-    help="return the gradient only; if this is meant, declare it: "
-    'allow=("accumulates-in-place",)',
+    headline="{name} adds a gradient into a tensor by itself",
+    note="`autograd.grad` looks right; `.backward()` then adds what is returned as well",
+    help=declare(
+        "accumulates-in-place",
+        "take out the statement that adds (`w.grad += ...`) and return the gradient only",
+    ),
+    facts=("write",),
 )
 
 CARD = Card(

@@ -9,9 +9,10 @@ from gradproof.verdict import Severity
 _TOLD = Told(
     headline="{name} is wrong when one tensor is passed twice ({ways})",
     raised="{name} raises when one tensor is passed twice ({ways})",
-    note="tests pass a tensor of its own for every input",
-    help="do not write into an input or a saved tensor, and return a new tensor "
-    "for each gradient",
+    note="tests pass a tensor of its own for every input; for a shared one both gradients add",
+    help="return each input's own contribution, in a tensor of its own, whether or not two "
+    "inputs are one: no path for `a is b` or an equal `data_ptr()`, no write into an input",
+    facts=("branch-alias", "write"),
 )
 
 CARD = Card(

@@ -12,8 +12,8 @@ _TOLD = Told(
     headline="{name} answers differently {ways}",
     raised="{name} raises {ways}",
     note="a test outside autocast cannot see this",
-    help="decorate forward with `torch.amp.custom_fwd` and backward with "
-    "`torch.amp.custom_bwd`",
+    help='below @staticmethod put `@torch.amp.custom_fwd(device_type="cuda")` on forward and '
+    '`@torch.amp.custom_bwd(device_type="cuda")` on backward, with the device that it runs on',
 )
 _match = told("autocast-mismatch", _TOLD)
 

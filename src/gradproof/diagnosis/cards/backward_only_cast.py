@@ -27,10 +27,13 @@ def _match(look: Look) -> Match | None:
             return Match(
                 f"{look.name} rounds the gradient to {name}, and the forward changes "
                 "nothing",
-                (f"every entry of x̄ is a number of {name}",),
+                (f"every entry of the gradient is a number of {name}",),
                 note="a cast in the backward alone is often meant; it is not the "
                 "derivative",
-                help=declare("backward-only-cast"),
+                help=declare(
+                    "backward-only-cast",
+                    "leave the cast out, or cast in the forward too",
+                ),
             )
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradproof.diagnosis.card import FORM, Card, Match
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.raised import quoted, slug_of
+from gradproof.diagnosis.spans import unsaved
 from gradproof.verdict import Severity
 
 
@@ -17,9 +18,22 @@ def _match(look: Look) -> Match | None:
         f"{look.name} raises {failure.kind}{where}",
         (quoted(failure),),
         note="a forward that is only ever evaluated does not run its backward",
-        help="call it once by hand on these inputs"
-        if look.evidence.source.kind == "pair"
-        else "call it once with `torch.autograd.grad` on inputs like these",
+        help=_help(look),
+        failure=failure,
+    )
+
+
+def _help(look: Look) -> str:
+    missing = unsaved(look)
+    if missing:
+        names = ", ".join(missing)
+        return (
+            f"save in forward what backward unpacks: `ctx.save_for_backward({names})`"
+        )
+    if look.evidence.source.kind == "pair":
+        return "mend that line; to stop there, call it by hand on these inputs"
+    return (
+        "mend that line; to stop there, call `torch.autograd.grad` on inputs like these"
     )
 
 

@@ -11,7 +11,7 @@ from gradproof.verdict import Severity
 _TOLD = Told(
     headline="{name} communicates with other ranks ({subjects})",
     note="on one rank the gradient may not be the derivative, though over all it is",
-    help=declare("collective"),
+    help=declare("collective", "check it on all ranks, or without the communication"),
 )
 _reported = told("collective", _TOLD)
 

@@ -16,12 +16,12 @@ def _match(look: Look) -> Match | None:
     cuts = tuple(f"the graph is cut at {c}" for e in settings if e.evidence
                  for c in e.evidence.form.cuts)  # fmt: skip
     return Match(
-        f"{look.name} loses the second derivative in silence",
+        f"{look.name} loses the second derivative and raises nothing",
         (*told(settings), *cuts),
         note="the gradient itself is right; a gradient penalty or a Hessian is not",
         help="save inputs and outputs only, and compute the rest again in backward; or "
         "mark backward `@once_differentiable`, so that second order raises",
-        worst=numbers(settings[0].evidence),
+        worst=numbers(settings[0]),
         facts=("context", "save"),
     )
 

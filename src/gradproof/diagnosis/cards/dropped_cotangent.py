@@ -29,13 +29,16 @@ def _match(look: Look) -> Match | None:
         of = f" in {gradient_of(a.path for a in whole)}" if several else ""
         return Match(
             f"{look.name} ignores its cotangent{of}",
-            ("vjp(0·ȳ) = vjp(ȳ) = vjp(-4·ȳ), bit for bit; a vjp is linear in ȳ",),
+            (
+                "the same for grad_output times 0, 1 and -4, bit for bit; it ought to be linear in "
+                "grad_output",
+            ),
             note=ORDINARY["ones"] + ", where this backward is right",
             help="multiply by the cotangent",
             repaired=times_cotangent(look),
-            agreed="ȳ ⊙ x̄",
+            agreed="got times grad_output",
             new="{grad} * {old}",
-            label="the same x̄ for every ȳ",
+            label="the same for every grad_output",
             facts=("unread-cotangent",),
         )
     if not affine(lin):
@@ -44,10 +47,10 @@ def _match(look: Look) -> Match | None:
     return Match(
         f"{look.name} has a term that ignores the cotangent",
         (
-            f"vjp(0) is not 0 (up to {size:.3g}), and vjp(ȳ) - vjp(0) is linear in ȳ: "
-            "one term never meets ȳ",
+            f"with grad_output = 0 the gradient is not 0 (up to {size:.3g}), and the rest "
+            "is linear in grad_output: one term never meets it",
         ),
-        note="a one-hot or constant ȳ can hide this, and so can `y.sum().backward()`",
+        note="a one-hot or constant cotangent can hide this, and so can `y.sum().backward()`",
         help="multiply every term by the cotangent (or by the sum of it that is due)",
         facts=("unread-cotangent",),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradproof.diagnosis.card import ELSEWHERE, Card, Match
 from gradproof.diagnosis.elsewhere import failing, numbers, told
 from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.words import joined
 from gradproof.verdict import Severity
 
 
@@ -13,12 +14,18 @@ def _match(look: Look) -> Match | None:
     if not settings:
         return None
     return Match(
-        f"{look.name} is right in one dtype and wrong in {settings[0].setting}",
+        f"{look.name} is right in {_home(look)} and wrong in {settings[0].setting}",
         told(settings),
         note="tests in float64 take another path than training",
-        help="use the same formula in every dtype, and accumulate in a wider one",
-        worst=numbers(settings[0].evidence),
+        help="take the same path in every dtype: no condition on `x.dtype`, no constant or "
+        "table that is right for one of them",
+        facts=("branch-dtype",),
+        worst=numbers(settings[0]),
     )
+
+
+def _home(look: Look) -> str:
+    return joined(dict.fromkeys(leaf.dtype for leaf in look.evidence.domain))
 
 
 CARD = Card("dtype-dependent", Severity.ERROR, 31, _match, layers=(ELSEWHERE,))

@@ -30,7 +30,7 @@ def _match(look: Look) -> Match | None:
         note="the other terms are right, and often the larger ones",
         help=f"subtract {found.text}" if found.text else "count each path once",
         repaired=found.repaired,
-        agreed="x̄ without the term",
+        agreed="got without the term",
         new=f"{{old}} - {{grad}} * {found.text}" if found.text else "",
     )
 

@@ -15,7 +15,7 @@ def _match(look: Look) -> Match | None:
         right, mine = named
         return Match(
             f"{look.name} is the gradient of {mine}, and the forward computes {right}",
-            (f"x̄ is {mine}' everywhere, and {right}' is due",),
+            (f"the gradient is that of {mine} everywhere, and that of {right} is due",),
             note="the two functions differ by little, and so do their gradients",
             help=f"differentiate {right}, or let the forward compute {mine}",
         )
@@ -28,14 +28,14 @@ def _structure(look: Look) -> Match | None:
     if found is not None and found.constant:
         return None
     if found is not None:
-        how = (
-            f"off the diagonal, x̄ / expected is one number in each group, {found.text}"
-        )
+        how = f"off the diagonal, got / expected is one number in each group, {found.text}"
     else:
         which = scaled(look)
         if not which:
             return None
-        how = f"x̄ / expected is one number in each group but for one direction, {which}"
+        how = (
+            f"got / expected is one number in each group but for one direction, {which}"
+        )
     return Match(
         f"{look.name} has the terms of the forward's derivative with other coefficients",
         (how,),

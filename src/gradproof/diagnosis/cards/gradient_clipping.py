@@ -26,9 +26,11 @@ def _match(look: Look) -> Match | None:
     most = float(np.abs(lin.large).max())
     return Match(
         f"{look.name} clips the gradient, and the forward changes nothing",
-        (f"for ȳ times {number(lin.large_factor)}, no |x̄| exceeds {number(most)}",),
+        (
+            f"for grad_output times {number(lin.large_factor)}, no entry exceeds {number(most)}",
+        ),
         note="a clip inside the graph is often meant; it is not the derivative",
-        help=declare("gradient-clipping"),
+        help=declare("gradient-clipping", "return grad_output as it is"),
     )
 
 

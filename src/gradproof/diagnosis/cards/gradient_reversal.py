@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradproof.diagnosis.algebra import ratio
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look
-from gradproof.diagnosis.purpose import declare, identity
+from gradproof.diagnosis.purpose import declare, identity, surrogate
 from gradproof.diagnosis.words import number
 from gradproof.verdict import Severity
 
@@ -18,9 +18,17 @@ def _match(look: Look) -> Match | None:
         return None
     return Match(
         f"{look.name} reverses the gradient, and the forward changes nothing",
-        (f"x̄ / ȳ = {number(found.mid)} in {found.count} of {found.count} entries",),
+        (
+            f"got / grad_output = {number(found.mid)} in {found.count} of {found.count} entries",
+        ),
         note="a reversal is often meant (adversarial training); it is not the derivative",
-        help=declare("gradient-reversal"),
+        help=declare(
+            "gradient-reversal",
+            "return grad_output as it is",
+            surrogate(
+                look, "-{x}" if found.holds(-1.0) else f"{found.mid:.6g} * {{x}}"
+            ),
+        ),
     )
 
 

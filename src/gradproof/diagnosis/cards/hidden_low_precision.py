@@ -19,6 +19,8 @@ from gradproof.diagnosis.rounding import (
 from gradproof.space import unit
 from gradproof.verdict import Severity
 
+_LIKE = dict.fromkeys(("float16", "bfloat16"), "float16 or bfloat16")
+
 
 def _match(look: Look) -> Match | None:
     found = additivity(look) if look.layer == COTANGENT else errors(look)
@@ -38,9 +40,12 @@ def _match(look: Look) -> Match | None:
     harm = Severity.WARNING if mild else Severity.ERROR
     return Match(
         f"{look.name} computes in a lower precision than {wide}",
-        (what, f"the errors look like rounding at the size of {name}, to both sides"),
+        (
+            what,
+            f"the errors look like rounding to {_LIKE.get(name, name)}, up and down alike",
+        ),
         note="a tolerance for float32 lets this pass in float64",
-        help=f"keep intermediates in {wide}: look for `.float()`, `.half()`, `.bfloat16()`, "
+        help=f"keep intermediates in {wide}: take out `.float()`, `.half()`, `.bfloat16()`, "
         "float32 constants and buffers",
         severity=harm,
         facts=("cast",),

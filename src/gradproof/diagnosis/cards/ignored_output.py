@@ -6,7 +6,9 @@ import numpy as np
 
 from gradproof.diagnosis.algebra import AMPLIFY, zero_got
 from gradproof.diagnosis.card import COTANGENT, FIRST, Card, Match
+from gradproof.diagnosis.factors import formulas
 from gradproof.diagnosis.look import Look
+from gradproof.diagnosis.spans import cotangents
 from gradproof.diagnosis.words import joined
 from gradproof.space import Leaf
 from gradproof.verdict import Severity
@@ -23,11 +25,29 @@ def _match(look: Look) -> Match | None:
     paths = joined(a.path for a in ignored)
     return Match(
         f"{look.name} ignores the cotangent of the output {paths}",
-        (f"vjp is 0 for a cotangent in {paths} alone, where the derivative is not",),
+        (
+            f"the gradient is 0 for a cotangent of {paths} alone, and the derivative is not",
+        ),
         note="a loss that uses the other outputs only is right",
-        help=f"add what the cotangent of {paths} contributes",
+        help=_help(look, ignored),
         facts=("unread-cotangent",),
     )
+
+
+def _help(look: Look, ignored: tuple[Leaf, ...]) -> str:
+    """The contribution that is missing, as a formula where it has one."""
+    paths = joined(a.path for a in ignored)
+    help_ = f"add what the cotangent of {paths} contributes"
+    names = cotangents(look)
+    if len(ignored) != 1 or len(look.wrong_leaves) != 1:
+        return help_
+    at = [a.path for a in look.evidence.codomain].index(ignored[0].path)
+    due = formulas(look.on(look.wrong_leaves, ignored))[0]
+    if due is None:
+        return help_
+    name = names[at] if len(names) == len(look.evidence.codomain) else "its cotangent"
+    text = f"({due.text})" if due.text.startswith("-") else due.text
+    return f"{help_}: {name} · {text}"
 
 
 def _ignored(look: Look) -> tuple[Leaf, ...]:
@@ -67,7 +87,7 @@ def _only_together(look: Look) -> Match | None:
                 f"{look.name} ignores the cotangent of the output {leaf.path} when the "
                 "others have one too",
                 ("right for each output alone; for all at once "
-                 f"x̄ is what it would be without {leaf.path}",),
+                 f"the gradient is what it would be without {leaf.path}",),
                 note="tests that differentiate one output at a time pass",
                 help="add the contributions of all outputs (no `elif` between them)",
             )  # fmt: skip

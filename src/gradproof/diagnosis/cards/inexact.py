@@ -16,7 +16,7 @@ def _match(look: Look) -> Match | None:
     if not settings:
         return None
     factor = _factor(settings[0])
-    shared = (f"x̄ / expected = {factor} in every entry there",) if factor else ()
+    shared = (f"got / expected = {factor} in every entry there",) if factor else ()
     return Match(
         f"{look.name} is right up to a truncation of its own ({settings[0].setting})",
         (*(_sizes(look) or told(settings)), *shared),
@@ -26,7 +26,7 @@ def _match(look: Look) -> Match | None:
         if factor
         else "tighten the solver in the backward as in the forward, or differentiate the "
         "steps that were taken",
-        worst=numbers(settings[0].evidence),
+        worst=numbers(settings[0]),
     )
 
 

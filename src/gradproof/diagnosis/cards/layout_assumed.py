@@ -9,10 +9,9 @@ from gradproof.verdict import Severity
 _TOLD = Told(
     headline="{name} answers differently with {ways}, though the numbers are the same",
     raised="{name} raises with {ways}, though the numbers are the same",
-    note="tests send contiguous tensors; `.sum()`, `cat`, slices and transposes "
-    "downstream do not",
-    help="call `.contiguous()` on the cotangent and on inputs before their "
-    "memory is read, or use their strides and offset",
+    note="tests send contiguous tensors; `.sum()`, `cat`, slices and transposes send others",
+    help="where memory is read, read a copy, `.clone(memory_format=torch.contiguous_format)`, of "
+    "the cotangent and of inputs (`.contiguous()` keeps an offset), or use strides and offset",
     facts=("layout",),
 )
 

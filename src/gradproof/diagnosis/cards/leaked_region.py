@@ -26,7 +26,7 @@ def _match(look: Look) -> Match | None:
         return Match(
             f"{look.name} gives a gradient to {names}, on which the output does not "
             "depend here",
-            (f"moving {names} changes no output, yet x̄ there is not 0",),
+            (f"moving {names} changes no output, yet its gradient is not 0",),
             note="a test at values where that path is active is right",
             help="multiply the path by the condition that the forward takes",
         )
@@ -38,7 +38,7 @@ def _region(look: Look) -> Match | None:
         return None
     paths = joined(a.path for a in look.wrong_leaves)
     count = int(wrong_columns(look).sum())
-    fact = f"{count} elements have x̄ ≠ 0 and a derivative of exactly 0"
+    fact = f"{count} elements have a gradient and a derivative of exactly 0"
     if not dead(look) and look.block is not None:
         fact = (
             f"{int(look.block.bad.sum())} entries of the Jacobian are exactly 0, and not "
@@ -49,7 +49,8 @@ def _region(look: Look) -> Match | None:
         "depend on it",
         (fact,),
         note="inputs that stay inside the range, or a mask of ones, hide this",
-        help="multiply by the mask (or the condition) that the forward applied",
+        help=f"make it 0 {place(look)}: multiply by the mask (or the condition) that the forward "
+        "applied, saved or computed again",
     )
 
 

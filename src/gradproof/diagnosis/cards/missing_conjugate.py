@@ -45,12 +45,10 @@ def _say(look: Look, into: bool, outof: bool, flip: Callable[[Panel], Matrix]) -
     assert look.block is not None
     return Match(
         f"{look.name} forgets {what} for {', '.join(a.path for a in look.wrong_leaves)}",
-        (
-            "x̄ agrees with the oracle after complex conjugation; for real numbers it is right",
-        ),
+        ("the conjugate of got agrees with the oracle; for real numbers it is right",),
         note="real inputs hide this",
         help="conjugate the factors that multiply the cotangent: "
-        "x̄ = conj(dy/dx) · grad_output",
+        "grad_output * b.conj() where it says grad_output * b",
     )
 
 

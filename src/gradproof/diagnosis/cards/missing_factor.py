@@ -32,7 +32,7 @@ def _match(look: Look) -> Match | None:
             note="where that factor is 1 the gradient is right",
             help=f"leave out the factor {found.text}",
             repaired=found.repaired,
-            agreed="x̄ without it",
+            agreed="got without it",
             amplify=found.amplify,
         )
     return Match(
@@ -41,7 +41,7 @@ def _match(look: Look) -> Match | None:
         note="where that factor is 1 the gradient is right",
         help=f"multiply by {found.text}" if found.text else found.help,
         repaired=found.repaired,
-        agreed=f"x̄ times {found.text or 'the factor'}",
+        agreed=f"got times {found.text or 'the factor'}",
         new=f"{{old}} * {found.text}" if found.text else "",
         amplify=found.amplify,
     )

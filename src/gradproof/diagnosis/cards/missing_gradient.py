@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gradproof.diagnosis.algebra import zero_got
 from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.factors import formulas
 from gradproof.diagnosis.look import Look
-from gradproof.diagnosis.words import joined
+from gradproof.diagnosis.words import gradient_of, joined
 from gradproof.space import Leaf
 from gradproof.verdict import Severity
 
@@ -24,13 +25,22 @@ def _match(look: Look) -> Match | None:
         if len(paths) == 1
         else f"{look.name} returns {what} for {joined(paths)}, which have gradients",
         tuple(
-            f"x̄ is 0 for every cotangent in {p}; the derivative is not" for p in paths
+            f"the gradient of {p} is 0 for every grad_output; the derivative is not"
+            for p in paths
         )
         + tuple(f"the graph is cut at {cut}" for cut in cuts),
         note="a parameter without gradient is skipped by the optimiser in silence",
-        help=f"return the gradient of {joined(paths)}",
+        help=_help(look, absent),
         paths=tuple(paths),
     )
+
+
+def _help(look: Look, absent: list[Leaf]) -> str:
+    paths = [a.path for a in absent]
+    due = formulas(look.on((absent[0],)))[0] if len(absent) == 1 else None
+    if due is None:
+        return f"return {gradient_of(paths)} as well"
+    return f"return grad_output · {due.text} for {paths[0]}"
 
 
 def _nothing(look: Look, leaf: Leaf) -> bool:

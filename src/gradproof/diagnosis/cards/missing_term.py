@@ -22,7 +22,7 @@ def _match(look: Look) -> Match | None:
         help=f"add {found.text}" if found.text else "differentiate every path from the "
         "input to the output: statistics, normalisers and products too",
         repaired=found.repaired,
-        agreed="x̄ with the term added",
+        agreed="got with the term added",
         new=f"{{old}} + {{grad}} * {found.text}" if found.text else "",
     )  # fmt: skip
 

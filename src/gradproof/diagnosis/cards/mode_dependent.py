@@ -10,8 +10,9 @@ _TOLD = Told(
     headline="{name} answers differently {ways}",
     raised="{name} raises {ways}",
     note="a test that asks by `autograd.grad` alone takes only one of the two paths",
-    help="let the backward compute the same numbers whether or not a graph of it is "
-    "recorded",
+    help="compute the same numbers whether or not a graph of the backward is recorded: no "
+    "path for `torch.is_grad_enabled()` or `requires_grad`",
+    facts=("branch-mode",),
 )
 
 CARD = Card(

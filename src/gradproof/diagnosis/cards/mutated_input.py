@@ -7,9 +7,11 @@ from gradproof.diagnosis.reported import Told, told
 from gradproof.verdict import Severity
 
 _TOLD = Told(
-    headline="{name} changes {subjects} without saying so",
+    headline="{name} changes {subjects} in place",
     note="the values that other operations saved are silently replaced",
-    help="work on a copy, or declare it in forward: `ctx.mark_dirty(x)`",
+    help="compute in a new tensor, or write on a copy (`.clone()`): never on an input or on a "
+    "saved tensor",
+    facts=("write",),
 )
 
 CARD = Card(

@@ -27,10 +27,10 @@ def _match(look: Look) -> Match | None:
     return Match(
         f"{look.name} gives {'NaN' if nans else 'inf'} for {gradient_of(paths)}{where}, "
         "where the derivative is finite",
-        (f"{count} entries of x̄ are not finite; the derivative there is",),
+        (f"{count} measured entries are not finite; the derivative there is",),
         note="one such entry turns every parameter it reaches into NaN",
-        help="make the argument of the division, root or logarithm safe before it is "
-        "taken (mask the input, then the result): 0 · inf is NaN",
+        help="replace the input by a harmless value first, then mask the result, for 0 · inf "
+        "is NaN: `safe = torch.where(ok, x, 1)`, and `torch.where(ok, gradient at safe, 0)`",
     )
 
 

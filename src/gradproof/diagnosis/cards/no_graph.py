@@ -19,9 +19,10 @@ def _match(look: Look) -> Match | None:
             f"the output of `{look.short}` is not connected to a graph, so its gradient "
             "never runs",
             (*(said or ("no output requires grad, though an input does",)), *cuts),
-            note="the forward is right, and a frozen parameter looks just the same",
+            note="a test of values passes, and training just leaves the parameter as it is",
             help="call `.apply`, not `.forward`; take out `.detach()`, `.data`, "
             "`no_grad` and `mark_non_differentiable` on the way",
+            facts=("cut",),
         )
     if form.expected_entry and form.entered and form.expected_entry not in form.entered:
         return Match(

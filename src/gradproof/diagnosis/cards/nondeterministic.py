@@ -22,7 +22,7 @@ def _match(look: Look) -> Match | None:
     counted = (f"{odd} of {calls} repeats differ from the first call",) if calls else ()
     return Match(
         f"{look.name} gives another answer each time",
-        (f"repeated at the same numbers, x̄ spreads over {number(spread)} times its "
+        (f"repeated at the same numbers, the gradient spreads over {number(spread)} times its "
          "rounding", *counted),
         note="one call of each test cannot see this",
         help="look for updates that race (use atomic additions, or one writer for each "

@@ -11,8 +11,8 @@ from gradproof.verdict import Linearity, Severity
 
 _LAWS = {
     "zero": "vjp(0) is not 0",
-    "homogeneous": "vjp(k·ȳ) is not k·vjp(ȳ)",
-    "additive": "vjp(ȳ₁ + ȳ₂) is not vjp(ȳ₁) + vjp(ȳ₂)",
+    "homogeneous": "vjp(k·g) is not k·vjp(g), with g = grad_output",
+    "additive": "vjp(g₁ + g₂) is not vjp(g₁) + vjp(g₂), for two grad_outputs g",
 }
 
 
@@ -26,9 +26,9 @@ def _match(look: Look) -> Match | None:
     return Match(
         f"{look.name} is not linear in its cotangent{how}",
         tuple(_LAWS[law] for law in lin.broken()) + evidence,
-        note=ORDINARY["one-hot"] + ", nor can one with ȳ = 1",
-        help="let the cotangent enter once, as a factor; leave scaling, clipping and "
-        "signs to the optimiser",
+        note=ORDINARY["one-hot"] + ", nor can a cotangent of ones",
+        help="multiply by grad_output once, as it is: no clamp, norm, sign, power or "
+        "condition on its values",
     )
 
 
@@ -42,7 +42,7 @@ def _together(look: Look) -> Match | None:
         return None
     return Match(
         f"{look.name} is not linear in its cotangent: elements act on one another",
-        ("right for each element of ȳ alone, wrong for a ȳ that mixes them",),
+        ("right for each element of grad_output alone, wrong where they are mixed",),
         note=ORDINARY["one-hot"],
         help="let the cotangent enter once, as a factor, with no condition on its values",
     )
@@ -60,13 +60,13 @@ def _how(lin: Linearity) -> tuple[str, tuple[str, ...]]:
         for text, due in ((": it is used twice", k * k), (": only its size is", abs(k)),
                           (": only its sign is", float(np.sign(k)))):  # fmt: skip
             if due != k and np.allclose(growth, due, rtol=1e-5, atol=0):
-                return text, (f"vjp({number(k)}·ȳ) = {number(due)}·vjp(ȳ)",)
+                return text, (f"vjp({number(k)}·g) = {number(due)}·vjp(g)",)
     if lin.large is not None:
         live = np.abs(lin.once) > 4 * lin.slack
         if live.any():
             most = float(np.max(np.abs(lin.large[live] / lin.once[live])))
             if most < 0.5 * lin.large_factor:
-                fact = f"vjp({number(lin.large_factor)}·ȳ) is at most {number(most)}·vjp(ȳ)"
+                fact = f"vjp({number(lin.large_factor)}·g) is at most {number(most)}·vjp(g)"
                 return ": large values are clipped or rescaled", (fact,)
     if lin.broken() == ("additive",):
         return ": cotangents act on one another", ()

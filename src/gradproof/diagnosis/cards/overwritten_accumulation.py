@@ -23,7 +23,7 @@ def _match(look: Look) -> Match | None:
             return _say(look, paths, f"{paths} feeds several outputs; the contribution of "
                         "only some arrives")  # fmt: skip
         if one_place(look.block.within(leaf), leaf):
-            return _say(look, paths, "every row of x̄ is written to one row, so that only "
+            return _say(look, paths, "every row of the gradient is written to one row, so that only "
                         "the last survives")  # fmt: skip
     return None
 
@@ -35,6 +35,7 @@ def _say(look: Look, paths: str, fact: str) -> Match:
         note="unique indices, windows that do not overlap, or one row hide this",
         help="accumulate: `index_add_`, `scatter_add_`, `index_put_(…, accumulate=True)` "
         "or `+=` in place of an assignment",
+        facts=("fills",),
     )
 
 

@@ -16,7 +16,10 @@ def _match(look: Look) -> Match | None:
         return None
     return Match(
         f"{look.name} uses another random mask than the forward",
-        (f"given and expected are both 0 or {masks[0]:.6g}, at different elements",),
+        (
+            f"got / grad_output and expected / grad_output are both 0 or {masks[0]:.6g}, at "
+            "different elements",
+        ),
         note="the mean over many calls is right, and the loss still goes down",
         help="save the mask that forward drew (or its seed and offset) and use it again",
     )

@@ -9,7 +9,9 @@ from gradproof.verdict import Severity
 _TOLD = Told(
     headline="{name} returns a buffer that its next call overwrites",
     note="a test that reads each result before the next call cannot see this",
-    help="return a new tensor (`torch.empty_like` inside backward, or `.clone()`)",
+    help="return a tensor of its own each time: allocate it inside backward, or return the "
+    "buffer's `.clone()`",
+    returned=True,
     facts=("outer-state",),
 )
 

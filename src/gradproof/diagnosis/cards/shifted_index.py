@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.places import arrangements, elsewhere, fits, permuted, undone
@@ -15,11 +17,13 @@ def _match(look: Look) -> Match | None:
         leaf = look.wrong_leaves[0]
         for how, source in arrangements(leaf, look.evidence.domain):
             if fits(look, source):
-                said = f"x̄ is {how} of {leaf.path}"
-                return _say(look, said, leaf.path, undone(look, source))
+                said = f"the gradient is {how} of {leaf.path}"
+                return _say(look, said, leaf.path, undone(look, source), _back(how))
         if permuted(look):
             return _say(
-                look, f"the entries of x̄ are permuted in {leaf.path}", leaf.path
+                look,
+                f"the entries of the gradient are permuted in {leaf.path}",
+                leaf.path,
             )
         moved = elsewhere(look)
         if moved >= 4:
@@ -34,16 +38,28 @@ def _match(look: Look) -> Match | None:
 
 
 def _say(
-    look: Look, how: str, path: str, back: tuple[Matrix, ...] | None = None
+    look: Look,
+    how: str,
+    path: str,
+    back: tuple[Matrix, ...] | None = None,
+    roll: tuple[int, int] | None = None,
 ) -> Match:
     return Match(
         f"{look.name} puts the gradient of {path} at the wrong index",
         (f"{how}; undone, it agrees with the oracle",) if back is not None else (how,),
         note="sums and norms of the gradient are right, and so are constant inputs",
-        help="check the index arithmetic: which output each element of the input feeds",
+        help="check the index arithmetic: which output each element of the input feeds, or "
+        "move the result back",
         repaired=back,
-        agreed="x̄ put back in its place",
+        agreed="got put back in its place",
+        new=f"({{old}}).roll({roll[0]}, {roll[1]})" if roll else "",
     )
+
+
+def _back(how: str) -> tuple[int, int] | None:
+    """(step, axis) of the roll that undoes one."""
+    found = re.search(r"\.roll\((-?\d+), (\d+)\)", how)
+    return None if found is None else (-int(found[1]), int(found[2]))
 
 
 def _rows(look: Look) -> Match | None:

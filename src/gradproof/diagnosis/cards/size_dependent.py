@@ -17,7 +17,8 @@ def _match(look: Look) -> Match | None:
         told(settings),
         note="a test at one size cannot see this",
         help="derive the loop bounds, strides and counts from the shape of each call",
-        worst=numbers(settings[0].evidence),
+        facts=("branch-size",),
+        worst=numbers(settings[0]),
     )
 
 

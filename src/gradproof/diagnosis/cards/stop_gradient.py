@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradproof.diagnosis.algebra import zero_got
 from gradproof.diagnosis.card import Card, Match
+from gradproof.diagnosis.factors import formulas
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.purpose import declare
 from gradproof.verdict import Severity
@@ -20,10 +21,15 @@ def _match(look: Look) -> Match | None:
         return None
     return Match(
         f"{look.name} returns zeros for every input",
-        ("x̄ = 0 for every cotangent; the derivative is not 0",),
+        ("the gradient is 0 for every grad_output; the derivative is not",),
         note="training goes on, and nothing before this operation learns",
-        help=declare("stop-gradient") + "; else return the gradient",
+        help=declare("stop-gradient", _due(look)),
     )
+
+
+def _due(look: Look) -> str:
+    known = formulas(look)[0] if len(look.wrong_leaves) == 1 else None
+    return f"return grad_output · {known.text}" if known else "return the derivative"
 
 
 CARD = Card("stop-gradient", Severity.ERROR, 96, _match)

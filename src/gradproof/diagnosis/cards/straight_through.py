@@ -7,7 +7,7 @@ import numpy as np
 from gradproof.diagnosis.algebra import AMPLIFY
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look, Panel
-from gradproof.diagnosis.purpose import declare, idle
+from gradproof.diagnosis.purpose import declare, idle, surrogate
 from gradproof.space import Leaf
 from gradproof.verdict import Severity
 
@@ -23,14 +23,24 @@ def _match(look: Look) -> Match | None:
     return Match(
         f"{look.name} passes the cotangent straight through, and the forward is a step "
         f"in {leaf.path}",
-        (f"the derivative is 0 wherever it exists; x̄ is ȳ (or 0) for {leaf.path}",),
+        ("the derivative is 0 wherever it exists; the gradient is grad_output (or 0)",),
         note="a straight-through estimator is often meant; it is not the derivative",
-        help=declare("straight-through"),
+        help=declare(
+            "straight-through",
+            "return zeros, which the derivative is",
+            surrogate(look, "{x}") if _everywhere(look, leaf) else "",
+        ),
     )
 
 
 def _passes(look: Look, leaf: Leaf) -> bool:
     return any(_ones(p, leaf, look) for p in look.panels)
+
+
+def _everywhere(look: Look, leaf: Leaf) -> bool:
+    """Whether every cotangent is passed on, and none is masked out."""
+    panels = [p.within(leaf) for p in look.panels if p.rows is not None]
+    return all((np.count_nonzero(p.got, axis=1) > 0).all() for p in panels)
 
 
 def _ones(p: Panel, leaf: Leaf, look: Look) -> bool:

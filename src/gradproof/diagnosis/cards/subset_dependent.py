@@ -10,9 +10,9 @@ _TOLD = Told(
     headline="{name} depends on which inputs require grad ({ways})",
     raised="{name} raises when some inputs do not require grad ({ways})",
     note="tests let every input require grad; a frozen layer or a first layer does not",
-    help="compute each gradient under its own `ctx.needs_input_grad[i]`, and "
-    "save what the other gradients need",
-    facts=("needs-input-grad",),
+    help="compute the gradient of input i under `ctx.needs_input_grad[i]` and no other, and "
+    "save what it needs whichever inputs need one",
+    facts=("branch-needs",),
 )
 
 CARD = Card(

@@ -14,11 +14,15 @@ def _match(look: Look) -> Match | None:
         return None
     paths = joined(a.path for a in look.wrong_leaves)
     return Match(
-        f"{look.name} gives a gradient for {paths}, and the forward is constant around "
-        "this point",
-        ("the derivative is 0 in every entry that was measured; x̄ is not",),
+        f"{look.name} gives a gradient for {paths}, and the forward is constant "
+        "around the point that was asked",
+        ("the derivative is 0 in every entry that was measured; the gradient is not",),
         note="a surrogate gradient is often meant; it is not the derivative",
-        help=declare("surrogate-gradient"),
+        help=declare(
+            "surrogate-gradient",
+            "return zeros, which the derivative is",
+            "",
+        ),
     )
 
 

@@ -18,11 +18,11 @@ def _match(look: Look) -> Match | None:
             return Match(
                 f"{look.name} returns the gradients of {a.path} and {b.path} in each "
                 "other's place",
-                (f"exchanged, x̄ is right for both {a.path} and {b.path}",),
+                (f"exchanged, they are right for both {a.path} and {b.path}",),
                 note="the shapes are equal, so nothing crashes",
                 help=f"exchange the gradients of {a.path} and {b.path}",
                 repaired=undone(pair, source),
-                agreed="x̄ with both exchanged",
+                agreed="got with both exchanged",
                 paths=(a.path, b.path),
                 swap=(a.path, b.path),
             )

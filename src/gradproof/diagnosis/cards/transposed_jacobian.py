@@ -18,17 +18,19 @@ def _match(look: Look) -> Match | None:
     if all(map_transposed(look, a) for a in look.wrong_leaves):
         return Match(
             f"{look.name} applies the Jacobian where its transpose is due (for {paths})",
-            ("the derivative implied for output i and input j is the one of j and i",),
+            (
+                "what it implies for output i and input j is the derivative of output j by input i",
+            ),
             note="a symmetric operator, or a single element, hides this",
-            help="apply the transposed operator to the cotangent",
+            help="apply the transposed operator to grad_output, as in `a.mT @ grad_output` for a forward of `a @ x`",
         )
     return Match(
         f"{look.name} returns the gradient of {paths} transposed",
-        (f"x̄ agrees once the last two axes of {paths} are exchanged",),
+        (f"got agrees once the last two axes of {paths} are exchanged",),
         note="the matrix is square, so nothing crashes",
         help="transpose the last two axes",
         repaired=mended(look),
-        agreed="x̄ transposed",
+        agreed="got transposed",
         new="({old}).mT",
     )
 

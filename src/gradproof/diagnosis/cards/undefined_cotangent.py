@@ -10,8 +10,9 @@ _TOLD = Told(
     headline="{name} answers differently when an output is unused ({ways})",
     raised="{name} raises when an output is unused ({ways})",
     note="a loss that uses every output hides this",
-    help="treat a missing cotangent as zeros: test each for None, or leave "
-    "`ctx.set_materialize_grads` on",
+    help="take out `ctx.set_materialize_grads(False)`, or treat a cotangent that is None as "
+    "zeros",
+    facts=("materialize",),
 )
 
 CARD = Card(

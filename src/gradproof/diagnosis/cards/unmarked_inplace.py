@@ -10,6 +10,7 @@ _TOLD = Told(
     headline="the forward of {short} modifies {subjects} in place without `mark_dirty`",
     note="whoever still needs the old value gets the new one, and no error is raised",
     help="return a new tensor, or call `ctx.mark_dirty(x)` in forward and return x",
+    facts=("forward-write", "forward"),
 )
 
 CARD = Card(

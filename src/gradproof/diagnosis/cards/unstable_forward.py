@@ -23,7 +23,7 @@ def _match(look: Look) -> Match | None:
         note="inputs of ordinary size hide this",
         facts=("forward",),
         help="rewrite it so that no intermediate is larger than the result (subtract the "
-        "maximum before exp, use log1p, logaddexp, hypot)",
+        "maximum before exp, use logaddexp, logsumexp, hypot)",
     )
 
 

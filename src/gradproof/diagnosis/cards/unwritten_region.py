@@ -27,10 +27,13 @@ def _match(look: Look) -> Match | None:
     where = call(leaf.path, found)
     return Match(
         f"{look.name} leaves the gradient of {where} at zero",
-        (f"x̄ is 0 in all of {where} ({plural(count, 'element')}) and right elsewhere",),
+        (
+            f"the gradient is 0 in all of {where} ({plural(count, 'element')}) and right elsewhere",
+        ),
         note="a size that fills whole blocks, or one row, hides this",
         help=f"write the gradient of {where} too: let the loop or the grid cover the "
-        "whole extent, with a mask at its end",
+        "whole extent, the remainder after the last whole block too",
+        facts=("fills",),
     )
 
 
@@ -54,9 +57,9 @@ def _garbage(look: Look) -> Match | None:
     where = call(leaf.path, found)
     return Match(
         f"{look.name} leaves the gradient of {where} uninitialised",
-        (f"for ȳ = 0 there is x̄ ≠ 0 in {where}, and nowhere else",),
+        (f"for grad_output = 0 the gradient is not 0 in {where}, and nowhere else",),
         note="fresh memory is often zero, so the first runs look right",
-        help=f"allocate x̄ with zeros, or write {where} too",
+        help=f"allocate the gradient with zeros, or write {where} too",
         facts=("raw-memory",),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradproof.diagnosis.card import FORM, Card, Match
 from gradproof.diagnosis.look import Look
 from gradproof.diagnosis.raised import quoted, slug_of
+from gradproof.diagnosis.spans import arguments
 from gradproof.diagnosis.words import plural
 from gradproof.verdict import Severity
 
@@ -30,10 +31,17 @@ def _match(look: Look) -> Match | None:
     return Match(
         headline,
         evidence,
-        note="only the count is compared, so a gradient may land on the wrong input",
-        help="return one value for each argument of forward, None where there is none",
+        note="PyTorch can only compare the count: the order must be that of the arguments",
+        help=f"return one value for each argument of forward{_names(look)}, in that order, and None "
+        "for those that need no gradient",
         severity=severity,
+        facts=("returns",),
     )
+
+
+def _names(look: Look) -> str:
+    names = arguments(look)
+    return f" ({', '.join(names)})" if names else ""
 
 
 CARD = Card("wrong-arity", Severity.ERROR, 80, _match, layers=(FORM,))

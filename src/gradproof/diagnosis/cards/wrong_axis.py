@@ -21,16 +21,13 @@ def _match(look: Look) -> Match | None:
         lost, gained = due - done, done - due
         if lost and not gained and _same_shape(into, out) and _mixes(p):
             facts.append(
-                f"d{out.path}/d{into.path} keeps axis {sorted(lost)[0][1]} apart; the "
-                "backward mixes along it"
+                f"d{out.path}/d{into.path} does not mix along axis {sorted(lost)[0][1]}; the "
+                "backward does"
             )
             continue
         if not (lost and gained):
             return None
-        facts.append(
-            f"d{out.path}/d{into.path} keeps axis {sorted(lost)[0][1]} apart; the backward "
-            f"keeps axis {sorted(gained)[0][1]} apart"
-        )
+        facts.append(_along(into, out, sorted(lost)[0][1], sorted(gained)[0][1]))
     if not facts:
         return None
     return Match(
@@ -38,6 +35,19 @@ def _match(look: Look) -> Match | None:
         tuple(facts),
         note="a test with one row, or with a symmetric input, hides this",
         help="use the forward's axis in every sum, mean, flip and cumulative sum",
+    )
+
+
+def _along(into: Leaf, out: Leaf, due: int, done: int) -> str:
+    """What the forward keeps apart, and what the backward does: axes of the output."""
+    if _same_shape(into, out) and len(into.shape) == 2:
+        return (
+            f"the forward works along axis {1 - due} of {into.path}, the backward along "
+            f"axis {1 - done}"
+        )
+    return (
+        f"d{out.path}/d{into.path} does not mix along axis {due} of {out.path}; the "
+        f"backward does, and not along axis {done}"
     )
 
 

@@ -16,6 +16,6 @@ CARD = Card(
     "wrong-dtype",
     Severity.WARNING,
     60,
-    form_of("wrong-dtype", "dtype", _HELP, _NOTE),
+    form_of("wrong-dtype", "dtype", _HELP, _NOTE, ("cast",)),
     layers=(FORM,),
 )

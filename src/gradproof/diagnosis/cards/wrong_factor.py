@@ -35,18 +35,25 @@ def _whole(look: Look, found: Ratio) -> Match:
     return Match(
         f"{look.name} returns {text} times {gradient_of(paths)}",
         (
-            f"x̄ / expected = {number(found.mid)} in {found.count} of {found.count} entries",
+            f"got / expected = {number(found.mid)} in {found.count} of {found.count} entries",
         ),
         note=ORDINARY["tolerance"]
         if abs(found.mid - 1) < 1e-2
         else ORDINARY["training"],
         help=miscounted(found, look)
-        or f"divide by {text if exact else number(found.mid)}",
+        or _remedy(found, text if exact else number(found.mid)),
         repaired=tuple(p.got / found.mid for p in look.panels),
-        agreed=f"x̄ / {number(found.mid)}",
+        agreed=f"got / {number(found.mid)}",
         amplify=1.0 / abs(found.mid),
         new=undone(text),
     )
+
+
+def _remedy(found: Ratio, text: str) -> str:
+    """What to multiply or divide by, whichever is a whole number."""
+    back = 1.0 / found.mid
+    whole = abs(back) > 1 and found.holds(1.0 / round(back))
+    return f"multiply by {round(back)}" if whole else f"divide by {text}"
 
 
 def _part(look: Look) -> Match | None:
@@ -57,13 +64,13 @@ def _part(look: Look) -> Match | None:
     return Match(
         f"{look.name} is off by a factor of {text} in {part.where}",
         (
-            f"x̄ / expected = {number(part.ratio.mid)} in {part.where}; the rest is right",
+            f"got / expected = {number(part.ratio.mid)} in {part.where}; the rest is right",
         ),
         note=ORDINARY["training"],
         help=f"divide {part.where} by {text}"
         + (f": {counted}" if (counted := miscounted(part.ratio, look)) else ""),
         repaired=part.repaired(look, 1.0 / part.ratio.mid),
-        agreed=f"x̄ with {part.where} divided by {number(part.ratio.mid)}",
+        agreed=f"got with {part.where} divided by {number(part.ratio.mid)}",
         amplify=1.0 / abs(part.ratio.mid),
     )
 

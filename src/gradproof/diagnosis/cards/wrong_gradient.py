@@ -12,8 +12,8 @@ from gradproof.verdict import Severity
 
 SEVERAL = "no single known mistake explains this; there may be more than one"
 NEXT = (
-    "print the right backward with `--suggest`, or compare with a plain implementation "
-    "(`reference=`); `gradproof explain wrong-gradient` says how to read these numbers"
+    "print the right backward with `gradproof check --suggest` (`suggest=True` in "
+    "`gradproof.check`), or compare with a plain implementation (`reference=`)"
 )
 
 
@@ -29,7 +29,7 @@ def _match(look: Look) -> Match | None:
         evidence.append(f"it computes grad_output · {known.given.text}{rest}")
     ratios = _ratios(look)
     if ratios:
-        evidence.append(f"x̄ / expected lies between {ratios[0]} and {ratios[1]}")
+        evidence.append(f"got / expected lies between {ratios[0]} and {ratios[1]}")
     due = known.due.text if known is not None and known.due is not None else ""
     return Match(
         f"{look.name} returns a wrong value for {gradient_of(paths)}",

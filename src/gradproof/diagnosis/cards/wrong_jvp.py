@@ -9,8 +9,11 @@ from gradproof.verdict import Severity
 _TOLD = Told(
     headline="the jvp of {short} disagrees with the derivative",
     raised="the jvp of {short} raises",
-    note="reverse mode never runs it",
-    help="derive jvp as J·ẋ from the forward, with the same factors that backward uses",
+    note="only forward mode runs it",
+    help="multiply the tangent by the derivative of the forward, with the same factors that "
+    "backward has",
+    facts=("jvp",),
+    of_output=True,
 )
 
 CARD = Card(

@@ -12,6 +12,7 @@ from gradproof.diagnosis.saved import (
     mistaken,
     same,
 )
+from gradproof.diagnosis.spans import saved_for
 from gradproof.verdict import Block, Severity
 
 
@@ -35,13 +36,23 @@ def _match(look: Look) -> Match | None:
         there = look.evidence.answer(key)
         if isinstance(there, Block) and same(look, there):
             return Match(
-                f"{look.name} is the gradient at another value: {words}",
-                (f"the Jacobian measured with {words} is what it implies, everywhere",),
+                f"{look.name} is the gradient at another value, with {words}",
+                (
+                    f"the Jacobian measured with {words} is what got implies, everywhere",
+                ),
                 note="at a fixed point of the function, or with one row, this is right",
-                help=f"save what the derivative is taken at, not {words}",
+                help=_save(look, words)
+                or f"save and use what the derivative is taken at, not {words}",
                 facts=("save",),
             )
     return None
+
+
+def _save(look: Look, words: str) -> str:
+    """The line of the forward that saves another value, and what to save there."""
+    used, _, meant = words.partition(" in the place of ")
+    line, saved, name = saved_for(look, used.removeprefix("the output "), meant)
+    return f"in line {line} save {name}, not {saved}" if line else ""
 
 
 def _formula(look: Look) -> Match | None:
@@ -49,11 +60,16 @@ def _formula(look: Look) -> Match | None:
     if found is None:
         return another_stage(look)
     used, meant, due = found
+    line, saved, name = saved_for(look, used, meant)
     return Match(
-        f"{look.name} has the formula of {meant} and puts {used} into it",
-        (f"grad_output · {due} is due, and it computes the same of {used}",),
+        f"{look.name} computes with {used} where {meant} belongs",
+        (
+            f"got is grad_output · {due.replace(meant, used)}, and grad_output · {due} is due",
+        ),
         note=f"where {used} and {meant} are alike this passes",
-        help=f"return grad_output · {due}",
+        help=f"in line {line} save {name}, not {saved}; the formula is right"
+        if line
+        else f"save {meant} in forward, not {used}, and compute grad_output · {due} with it",
         facts=("save",),
     )
 

@@ -6,8 +6,11 @@ from gradproof.diagnosis.card import FORM, Card
 from gradproof.diagnosis.returned import form_of
 from gradproof.verdict import Severity
 
-_HELP = "reshape or sum the gradient to the shape of its input"
-_NOTE = "the engine expands or reshapes it in silence where it can"
+_HELP = (
+    "give it the shape of its input: `.expand` where it lacks elements, `.sum` over the "
+    "axes that it has too many of, `.reshape` where only the layout differs"
+)
+_NOTE = "the engine sums a gradient to the shape of its input where it can, and never expands it"
 
 CARD = Card(
     "wrong-shape",

@@ -23,11 +23,11 @@ def _match(look: Look) -> Match | None:
     ):
         return Match(
             f"{look.name} returns {gradient_of(paths)} with the wrong sign",
-            (f"x̄ / expected = -1 in {found.count} of {found.count} entries",),
+            (f"got / expected = -1 in {found.count} of {found.count} entries",),
             note=ORDINARY["shape"],
             help="negate it",
             repaired=tuple(-p.got for p in look.panels),
-            agreed="-x̄",
+            agreed="-got",
             new="-({old})",
         )
     term = coefficients(look)
@@ -35,7 +35,7 @@ def _match(look: Look) -> Match | None:
         return Match(
             f"{look.name} has the wrong sign in one term of {gradient_of(paths)}",
             (
-                "off the diagonal, x̄ / expected = -1; on it, that term is hidden by others",
+                "off the diagonal, got / expected = -1; on it, that term is hidden by others",
             ),
             note=ORDINARY["shape"],
             help="negate the term that couples the elements (a sum, a mean)",
@@ -45,11 +45,11 @@ def _match(look: Look) -> Match | None:
         return None
     return Match(
         f"{look.name} has the wrong sign in {part.where}",
-        (f"x̄ / expected = -1 in {part.where}; the other entries are right",),
+        (f"got / expected = -1 in {part.where}; the other entries are right",),
         note=ORDINARY["shape"],
         help=f"negate {part.where}",
         repaired=part.repaired(look, -1.0),
-        agreed=f"x̄ with {part.where} negated",
+        agreed=f"got with {part.where} negated",
     )
 
 

@@ -7,11 +7,12 @@ from gradproof.diagnosis.reported import Told, told
 from gradproof.verdict import Severity
 
 _TOLD = Told(
-    headline="{name} gives another answer under vmap than a loop does",
-    raised="{name} raises under vmap",
+    headline="{short} gives another answer under vmap than a loop does",
+    raised="{short} raises under vmap",
     note="nothing calls the batching rule until someone vectorises",
     help="test `in_dims[i] is None`, not its truth (dimension 0 is false), and "
-    "move each batch dimension",
+    "move each batch dimension to the front",
+    facts=("branch-truth", "vmap"),
 )
 
 CARD = Card(
