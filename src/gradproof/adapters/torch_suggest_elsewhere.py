@@ -133,12 +133,12 @@ def _agrees(function: Any, args: tuple[Any, ...]) -> bool:
     try:
         given = moved(0.0)
         leaves = [a for a in given if isinstance(a, Tensor) and a.is_floating_point()]
-        grads = torch.autograd.grad(weighed(given), leaves, allow_unused=True)
-        told = sum(
-            float((g * wave(x, 1.0)).sum())
-            for g, x in zip(grads, leaves, strict=True)
-            if g is not None
+        grads = torch.autograd.grad(
+            weighed(given), leaves, allow_unused=True, materialize_grads=True
         )
+        told = 0.0
+        for g, x in zip(grads, leaves, strict=True):
+            told += float((g * wave(x, 1.0)).sum())
         ahead, behind = (float(weighed(moved(s)).detach()) for s in (1e-5, -1e-5))
     except Exception:  # a gradient of another shape, an index that is not there
         return False
