@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import torch
@@ -142,3 +144,26 @@ def test_what_is_settled_is_not_asked_again_and_is_told_the_same():
         for asked in (short, check.asked(rule, primal.point, ybar, own))
     ]
     assert told[0] == told[1]
+
+
+class Counting(Function):
+    calls: ClassVar = {"forward": 0, "backward": 0}
+
+    @staticmethod
+    def forward(ctx, x):
+        Counting.calls["forward"] += 1
+        return Sine.forward(ctx, x)
+
+    @staticmethod
+    def backward(ctx, g):
+        Counting.calls["backward"] += 1
+        return Sine.backward(ctx, g)
+
+
+def test_all_of_them_cost_a_dozen_calls():
+    rule = adapt(Counting, (large(),))
+    Counting.calls.update(forward=0, backward=0)
+    together(rule)
+    # One of each is the plain question of ``together`` here.
+    assert Counting.calls["forward"] <= 12
+    assert Counting.calls["backward"] <= 14

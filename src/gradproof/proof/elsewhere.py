@@ -13,7 +13,7 @@ from gradproof.checks import (
 )
 from gradproof.checks.gradient import Compared
 from gradproof.oracles import chart
-from gradproof.proof.comparing import LARGE, compare_at
+from gradproof.proof.comparing import compare_at
 from gradproof.proof.run import Run, must
 from gradproof.rule import RAN_EAGERLY, NotCompiled, Rule, Together
 from gradproof.space import Vector
@@ -117,10 +117,10 @@ def second_order(run: Run, rule: Rule) -> list[Elsewhere]:
 def asked_ways(
     run: Run, found: Compared, settled: Together | None = None
 ) -> tuple[Asked, ...]:
-    """Every way, and forward mode; what is large in one go, as far as that settles it."""
+    """Every way, and forward mode; in one go as far as that settles it."""
     if not run.options.ways:
         return ()
-    if settled is None and max(run.domain.size, run.codomain.size) >= LARGE:
+    if settled is None:
         views = (
             [space.view(v, leaf) for leaf in space]
             for space, v in (
