@@ -77,6 +77,8 @@ class Formula:
     text: str
     values: Vector
     cost: int
+    constant: str = ""  # "", "-", "2 · ": what stands before the factors
+    parts: tuple[tuple[str, str], ...] = ()  # (variable, factor) of each factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,16 +129,17 @@ def fit(
     if found is None:
         return None
     chosen, constant, word = found
-    values, texts, cost = np.full(len(target), constant), [], 0
+    values, parts, cost = np.full(len(target), constant), [], 0
     with np.errstate(all="ignore"):
         for name, which in (terms.parts[k] for k in chosen):
             text, function, price = _ATOMS[which]
             values = values * np.asarray(function(variables[name]), float)
-            texts.append(_tidy(text, name))
+            parts.append((name, _tidy(text, name)))
             cost += price
         if not np.all(np.abs(target - values) <= error):
             return None
-    return Formula(f"{word}{' · '.join(texts)}", values, cost)
+    shown = f"{word}{' · '.join(text for _, text in parts)}"
+    return Formula(shown, values, cost, word, tuple(parts))
 
 
 def _sharpest(target: Vector, error: Vector) -> np.ndarray | None:

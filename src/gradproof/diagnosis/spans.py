@@ -223,6 +223,12 @@ def cotangents(look: Look) -> tuple[str, ...]:
     return _facts(look.evidence.source).cotangents
 
 
+def cotangent(look: Look) -> str:
+    """The name of the only cotangent, or what PyTorch's pages call it."""
+    names = cotangents(look)
+    return names[0] if len(names) == 1 else "grad_output"
+
+
 def arguments(look: Look) -> tuple[str, ...]:
     """The arguments of forward, as its text names them."""
     return _facts(look.evidence.source).inputs
@@ -232,6 +238,19 @@ def unsaved(look: Look) -> tuple[str, ...]:
     """What the backward unpacks from ctx where the forward saves nothing."""
     known = _facts(look.evidence.source)
     return () if known.saved else known.unpacked
+
+
+def local_names(look: Look) -> dict[str, str]:
+    """What the backward calls each input and output that was saved for it, by its path."""
+    known = _facts(look.evidence.source)
+    if len(known.saved) != len(known.unpacked):
+        return {}
+    kept = dict(zip(known.saved, known.unpacked, strict=True))
+    paths = {a.path: a.path for a in look.evidence.domain}
+    outs = [a.path for a in look.evidence.codomain]
+    if len(outs) == len(known.outputs):
+        paths.update(zip(outs, known.outputs, strict=True))
+    return {path: kept[name] for path, name in paths.items() if name in kept}
 
 
 def saved_for(look: Look, used: str, meant: str) -> tuple[int, str, str]:

@@ -8,11 +8,13 @@ from itertools import pairwise
 import numpy as np
 
 from gradproof.diagnosis.algebra import AMPLIFY, planted, rank, ratio, zero_got
+from gradproof.diagnosis.contraction import contraction
 from gradproof.diagnosis.identify import Formula, fit
 from gradproof.diagnosis.look import Look, Panel
 from gradproof.diagnosis.parts import cotangents_of, name_part, wrong_columns
 from gradproof.diagnosis.products import along, one_product, shared
 from gradproof.diagnosis.seen import variables
+from gradproof.diagnosis.spans import cotangent
 from gradproof.diagnosis.structure import complexity, components, support
 from gradproof.space import Leaf, Matrix
 
@@ -24,6 +26,7 @@ class Term:
     extra: bool
     facts: tuple[str, ...]
     text: str = ""
+    code: str = ""  # the term as code, with {grad} for the cotangent, if it is a sum
     repaired: tuple[Matrix, ...] | None = None
 
 
@@ -51,7 +54,10 @@ def difference(look: Look) -> Term | None:
             # Where elements are coupled, the coupling tells lacking from having too much.
             extra = formula.extra if found is None else found.extra
             found = replace(
-                formula, extra=extra, text=_signed(formula.text, extra=extra)
+                formula,
+                extra=extra,
+                text=_signed(formula.text, extra=extra),
+                code=_signed(formula.code, extra=extra),
             )
         if found is None:
             return None
@@ -62,6 +68,22 @@ def difference(look: Look) -> Term | None:
     if not votes:
         return None
     return Term(sum(votes) * 2 > len(votes), tuple(dict.fromkeys(facts)))
+
+
+def told(look: Look, found: Term) -> str:
+    """The term as the backward would write it, or as a factor of the cotangent."""
+    if found.code:
+        return f"`{found.code.format(grad=cotangent(look))}`"
+    return found.text and f"{cotangent(look)} · {found.text}"
+
+
+def added(found: Term) -> str:
+    """The expression that is returned, with the term added to it."""
+    if found.code.startswith("-"):
+        return f"{{old}} - {found.code[1:]}"
+    if found.code:
+        return f"{{old}} + {found.code}"
+    return f"{{old}} + {{grad}} * {found.text}" if found.text else ""
 
 
 def _of(found: tuple[bool, str] | None) -> Term | None:
@@ -162,14 +184,18 @@ def _formula(look: Look, p: Panel, into: Leaf, out: Leaf) -> Term | None:
         extra = extra or given is None
     shown = found.text
     fact = f"expected - got is {found.text} in {len(i)} of {len(i)} entries"
-    return Term(extra, (fact,), shown, _add(look, p, found, i, j))
+    code = contraction(look, p, into, out, found, (i, j))
+    if code:
+        shown_code = code.format(grad=cotangent(look))
+        fact = f"expected - got is {shown_code} in {len(i)} of {len(i)} entries"
+    return Term(extra, (fact,), shown, code, _add(look, p, found, i, j))
 
 
 def _signed(text: str, *, extra: bool) -> str:
     """The term itself: what is to be added, or what is to be taken away."""
-    if not extra:
+    if not extra or not text:
         return text
-    return text.removeprefix("-") if text.startswith("-") else f"-{text}"
+    return text[1:].lstrip() if text.startswith("-") else f"-{text}"
 
 
 def _simple_due(p: Panel, i: np.ndarray, j: np.ndarray, seen: dict) -> bool:  # type: ignore[type-arg]

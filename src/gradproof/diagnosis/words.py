@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 ORDINARY = {
-    "ones": "`y.sum().backward()` hides this, since it sends a cotangent of ones",
+    "ones": "`y.sum().backward()` hides this: it sends grad_output = 1",
     "one-hot": "checks that send one unit cotangent at a time cannot see this",
     "contiguous": "tests send a contiguous `grad_output`; layers downstream may not",
     "once": "a test that runs forward and backward once cannot see this",

@@ -200,7 +200,7 @@ def _probed(evidence: Evidence, probe: Probe, i: int) -> Row:
     same = evidence.domain.size == evidence.codomain.size
     single = evidence.codomain.size == 1
     return Row(
-        place=f"x̄: {evidence.domain.place(i)}",
+        place=f"grad of {evidence.domain.place(i)}",
         x=plain(float(probe.point[i])),
         value=plain(float(evidence.value[0])) if single else "",
         cotangent=plain(float(probe.cotangent[0 if single else i]))

@@ -93,12 +93,14 @@ def _passed(page: Page, record: Record, *, verbose: bool) -> None:
     _notes(page, record)
     if verbose:
         _footer(page, record)
+    else:
+        _explained(page, record)
 
 
 def _failed(page: Page, record: Record, *, verbose: bool) -> None:
     foot = page.fresh()
     _notes(foot, record)
-    _footer(foot, record)
+    _footer(foot, record, verbose=verbose)
     findings = ordered(record)
     if not findings:  # a record made by hand; still no reason to fall over
         page.put(Piece("FAIL", blocks.STYLES[Severity.ERROR]), f" {record.name}")
@@ -138,9 +140,9 @@ def _others(
     """What follows the leading block, as fully as fits in ``room`` lines."""
     lead = 1 if record.verdict is Verdict.UNDECIDED else 0
     told = [f for f in findings if verbose or not f.allowed]
-    notes = [f for f in told if f.severity is Severity.NOTE and not f.allowed]
+    notes = [f for f in told if _is_note(f)]
     items: list[Finding | Undecided] = [f for f in told if f not in notes]
-    items += [*record.undecided[lead:], *notes]
+    items += [*record.undecided[lead:], *(notes if verbose else ())]
     out = page.fresh()
     for item in items:
         out.put()
@@ -168,8 +170,6 @@ def _block(
         blocks.undecided(page, record.name, item)
     elif complete:
         blocks.full(page, item, blocks.source_of(record))
-    elif item.severity is Severity.NOTE:
-        blocks.one_line(page, item)
     else:
         blocks.short(page, item)
 
@@ -179,18 +179,37 @@ def _notes(page: Page, record: Record) -> None:
         page.wrap(f"{words.NOTE}: ", note)
 
 
-def _footer(page: Page, record: Record) -> None:
+def _footer(page: Page, record: Record, *, verbose: bool = False) -> None:
     """The commands to type next."""
     page.put()
     if record.reproduce:
         page.put(words.REPRODUCE.ljust(_LABEL) + record.reproduce)
     else:
         page.put(words.SEED.ljust(_LABEL) + str(record.seed))
-    if record.verdict is Verdict.FAIL:
-        slug = next((f.slug for f in ordered(record)), "")
-        allowed = dict.fromkeys(f.slug for f in record.findings if f.allowed)
-        if slug:
-            command = words.EXPLAIN_COMMAND.format(slug=slug)
+    if record.verdict is not Verdict.FAIL:
+        return
+    slug = next((f.slug for f in ordered(record)), "")
+    if slug:
+        command = words.EXPLAIN_COMMAND.format(slug=slug)
+        page.put(words.EXPLAIN.ljust(_LABEL) + command)
+    allowed = dict.fromkeys(f.slug for f in record.findings if f.allowed)
+    if allowed:
+        page.put(words.ALLOWED.ljust(_LABEL) + ", ".join(allowed))
+    noted = dict.fromkeys(f.slug for f in ordered(record)[1:] if _is_note(f))
+    if noted and not verbose:
+        text = words.NOTED_ELSEWHERE.format(what=", ".join(noted))
+        page.wrap(words.NOTED_LABEL.ljust(_LABEL), text)
+
+
+def _explained(page: Page, record: Record) -> None:
+    """The page of the first warning beside a PASS."""
+    for finding in ordered(record):
+        if not (finding.allowed or _is_note(finding)):
+            command = words.EXPLAIN_COMMAND.format(slug=finding.slug)
+            page.put()
             page.put(words.EXPLAIN.ljust(_LABEL) + command)
-        if allowed:
-            page.put(words.ALLOWED.ljust(_LABEL) + ", ".join(allowed))
+            return
+
+
+def _is_note(finding: Finding) -> bool:
+    return finding.severity is Severity.NOTE and not finding.allowed

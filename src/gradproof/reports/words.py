@@ -8,6 +8,8 @@ CONFIRMED = "confirmed"
 HELP = "help: "
 GOT, EXPECTED = "got", "expected"
 REPRODUCE, EXPLAIN, SEED, ALLOWED = "reproduce:", "explain:", "seed:", "allowed:"
+NOTED_LABEL = "noted:"
+NOTED_ELSEWHERE = "{what}, which is no part of this; the verbose report says more"
 EXPLAIN_COMMAND = "gradproof explain {slug}"
 
 NO_SOURCE = "{name} (its source cannot be read)"
@@ -21,7 +23,7 @@ IS_EXPECTED = "{place} is {got}, expected {expected}{bar}"
 
 MORE_FINDINGS = "and {more}; the verbose report shows them"
 
-SEEN = "relative errors seen if ≥ {limits}"
+SEEN = "would have seen relative errors ≥ {limits}"
 NO_LIMIT = "no limit of detection was measured"
 LIMIT = "{value} ({structure})"
 COMPARED = "{compared} compared"
@@ -69,7 +71,7 @@ LEAST = "{name}: least {y} at {x_name} = {x} ({points}, {x_name} from {low} to {
 PROVENANCE = "made with:"
 LIMITS = "limits:"
 HEADS = {
-    "place": "entry", "x": "x", "value": "value", "cotangent": "ȳ",
+    "place": "entry", "x": "x", "value": "value", "cotangent": "grad_output",
     "derivative": "derivative", "rule": "rule", "note": "",
 }  # fmt: skip
 FURTHER_ROWS = "… {more} not shown"

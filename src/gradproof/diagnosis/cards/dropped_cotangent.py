@@ -30,13 +30,12 @@ def _match(look: Look) -> Match | None:
         return Match(
             f"{look.name} ignores its cotangent{of}",
             (
-                "the same for grad_output times 0, 1 and -4, bit for bit; it ought to be linear in "
-                "grad_output",
+                "got is bit for bit the same for 0, 1 and -4 times grad_output, and must scale with it",
             ),
             note=ORDINARY["ones"] + ", where this backward is right",
             help="multiply by the cotangent",
             repaired=times_cotangent(look),
-            agreed="got times grad_output",
+            agreed="got · grad_output",
             new="{grad} * {old}",
             label="the same for every grad_output",
             facts=("unread-cotangent",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.constancy import constant, wanted
 from gradproof.diagnosis.look import Look
-from gradproof.diagnosis.terms import difference, multiplied
+from gradproof.diagnosis.terms import difference, multiplied, told
 from gradproof.diagnosis.words import gradient_of
 from gradproof.verdict import Severity
 
@@ -23,15 +23,17 @@ def _match(look: Look) -> Match | None:
     found = difference(look) or constant(look)
     if found is None or not found.extra:
         return None
-    which = f": {found.text}" if found.text else ""
+    which = told(look, found)
     return Match(
-        f"{look.name} has a term too many in {gradient_of(paths)}{which}",
+        f"{look.name} has a term too many in {gradient_of(paths)}{f': {which}' if which else ''}",
         found.facts,
         note="the other terms are right, and often the larger ones",
-        help=f"subtract {found.text}" if found.text else "count each path once",
+        help=f"take out the term {which}" if which else "count each path once",
         repaired=found.repaired,
         agreed="got without the term",
-        new=f"{{old}} - {{grad}} * {found.text}" if found.text else "",
+        new=""
+        if found.code or not found.text
+        else f"{{old}} - {{grad}} * {found.text}",
     )
 
 
