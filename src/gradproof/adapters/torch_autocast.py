@@ -100,7 +100,7 @@ def _pull(
     ]
     if not pairs:
         return [None] * len(leaves)
-    grads = torch.autograd.grad(
+    grads: tuple[Tensor | None, ...] = torch.autograd.grad(
         [t for t, _ in pairs], leaves, [c for _, c in pairs], allow_unused=True
     )
     return [None if g is None else dense(g) for g in grads]

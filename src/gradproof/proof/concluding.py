@@ -100,13 +100,9 @@ def conclude(
     """
     if found is None:
         findings = diagnose(evidence).findings
+    allowed = {*options.allow, *rule.source.allow}
     findings = tuple(
-        replace(
-            f,
-            allowed=f.allowed
-            or f.slug in {*options.allow, *rule.source.allow} - beyond,
-        )
-        for f in findings
+        replace(f, allowed=f.allowed or f.slug in allowed - beyond) for f in findings
     )
     if symmetric:
         undecided = (*undecided, outside(symmetric))
@@ -122,7 +118,6 @@ def conclude(
     findings = tuple(
         f for f in findings if f.slug not in open_ or f.severity == Severity.ERROR
     )
-    allowed = set(options.allow) | set(rule.source.allow)
     undecided = tuple(u for u in undecided if u.reason not in allowed)
     verdict = Verdict.PASS
     if errors:
