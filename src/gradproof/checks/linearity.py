@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from gradproof.checks.rounding import same_answer_slack
+from gradproof.checks.rounding import own_rounding, same_answer_slack
 from gradproof.rule import Rule
 from gradproof.space import Vector, largest
 from gradproof.verdict import Linearity
@@ -28,7 +30,10 @@ def linearity(
         return None if value is None else np.where(finite, value, 0.0)
 
     most = np.concatenate(
-        [np.full(leaf.size, 0.5 * largest(leaf.precision)) for leaf in rule.primal.domain]
+        [
+            np.full(leaf.size, 0.5 * largest(leaf.precision))
+            for leaf in rule.primal.domain
+        ]
     )
 
     def times(k: float) -> Vector | None:
@@ -46,7 +51,7 @@ def linearity(
     slack = same_answer_slack(rule.primal.domain, once, own)
     if answers["other"] is not None:
         slack = slack + same_answer_slack(rule.primal.domain, answers["other"], own)
-    return Linearity(
+    found = Linearity(
         cotangent=ybar,
         other_cotangent=other,
         factor=FACTOR,
@@ -55,3 +60,11 @@ def linearity(
         slack=slack,
         **answers,
     )
+    if not found.broken() or answers["other"] is None or answers["both"] is None:
+        return found
+    # What cancels for one cotangent may leave its rounding for another.
+    rng = np.random.default_rng(0)
+    for cotangent, got in ((other, answers["other"]), (ybar + other, answers["both"])):
+        more = own_rounding(rule, x, codomain.snap(cotangent), got, rng)
+        slack = slack + same_answer_slack(rule.primal.domain, got, more)
+    return replace(found, slack=slack)

@@ -48,6 +48,7 @@ def precision(
     # Terms may cancel exactly in the wider dtype, and do not in this one.
     shown = own_rounding(rule, x, ybar, got, rng)
     own = np.fmax(own, np.fmin(shown, _cancelled(rule, x, ybar)))
+    own = np.fmax(own, np.fmin(shown, _vanished(domain, x, truth)))
     bound = np.zeros(domain.size)
     for leaf in domain:
         top = np.abs(np.nan_to_num(truth[leaf.slice])).max(initial=0.0)
@@ -88,6 +89,20 @@ def _beside_kinks(
         between = (p.got >= low - room) & (p.got <= high + room)
         bent = high - low > 0.5 * gap
     return np.where(p.wrong & between & bent, 1.001 * gap, p.own)
+
+
+def _vanished(domain: Space, x: Vector, truth: Vector) -> Vector:
+    """What may be left of a gradient that is 0 for a whole leaf, beside the others.
+
+    Only rounding is left of it then, of terms whose size nobody knows: it is held to a
+    share of the largest gradient · input of all leaves.
+    """
+    usual, size = leaf_scale(domain, x), leaf_scale(domain, truth)
+    top = float((usual * size).max(initial=0.0))
+    share = np.concatenate([np.full(a.size, GROSS[a.precision]) for a in domain])
+    none = usual * size <= 1e-9 * top
+    scale = np.where(usual > 0, usual, 1.0)
+    return np.where(none, share * top / scale, 0.0)
 
 
 def _cancelled(rule: Rule, x: Vector, ybar: Vector) -> Vector:

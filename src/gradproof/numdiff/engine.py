@@ -134,7 +134,7 @@ def _quick(
         far = power_of_two(span)
         ends = np.stack([phi(far), phi(-far)])
         ends = np.where(np.isfinite(ends), ends, zero)
-        answer = quick.heard(answer, silent, ends, zero, far)
+        answer = quick.heard(answer, silent, ends, zero, far, unit)
     return _estimate(answer, phi, (h, 2 * h), 4)
 
 

@@ -194,12 +194,18 @@ def _pooled(sampled: Array, floor: Array, moved: Bools) -> float:
 
 
 def heard(
-    answer: Answer, silent: Bools, far: Array, start: Array, at: float | Array
+    answer: Answer,
+    silent: Bools,
+    far: Array,
+    start: Array,
+    at: float | Array,
+    unit: float,
 ) -> Answer:
     """``answer``, with what two values at ±``at`` say of entries that did not move.
 
     A function that moves far away on one side only has a kink or a jump there, as a
-    ReLU has, and the derivative 0 stands. One that moves on both sides may be a
+    ReLU has, or has lost its tail in the rounding of what it adds up, as 1 + erf has:
+    the derivative 0 stands, up to that rounding. One that moves on both sides may be a
     staircase: then the slope across its steps belongs to the bound.
     """
     with np.errstate(all="ignore"):
@@ -208,17 +214,18 @@ def heard(
     still = silent & (far == start).all(axis=0)
     slope = moved.max(axis=0)
     least = 4.0 * answer.noise / at + TINY
+    lost = np.where(silent, 4.0 * unit * slope, 0.0)
     return replace(
         answer,
         bound=np.where(
             both,
             np.maximum(answer.bound, 4.0 * slope),
-            np.where(still, least, answer.bound),
+            np.where(still, least, answer.bound + lost),
         ),
         bar=np.where(
             both,
             np.maximum(answer.bar, 2.0 * slope),
-            np.where(still, least, answer.bar),
+            np.where(still, least, answer.bar + 0.25 * lost),
         ),
     )
 

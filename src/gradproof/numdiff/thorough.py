@@ -134,8 +134,8 @@ def _answer(
     value, window = both.value, both.agreed
     bound = BOUND[0] * both.error + BOUND[1] * both.bias + hidden
     bar = BAR[0] * both.error + BAR[1] * both.bias
-    for one, other in ((right, left), (left, right)):
-        alone = np.isfinite(one.error) & ~_some(other, s) & ~np.isfinite(bound)
+    for one, other in ((right, s.left), (left, s.right)):
+        alone = np.isfinite(one.error) & ~np.isfinite(other[-1]) & ~np.isfinite(bound)
         value = np.where(alone, one.value, value)
         bound = np.where(alone, BOUND[0] * one.error + BOUND[1] * one.bias, bound)
         bar = np.where(alone, BAR[0] * one.error + BAR[1] * one.bias, bar)
@@ -149,8 +149,12 @@ def _answer(
     apart = np.abs(right.value - left.value)
     sides = BOUND[0] * (right.error + left.error) + BOUND[1] * (right.bias + left.bias)
     size = np.abs(value)
-    changes = np.abs(np.concatenate([s.right, s.left]) - s.start)
+    changes, n = np.abs(np.concatenate([s.right, s.left]) - s.start), len(s.h)
     seen = np.where(np.isfinite(changes), changes, 0.0).max(axis=0, initial=0.0)
+    # A tail of 0 may be what rounding has left of it, as of 1 + erf.
+    tail = (s.start == 0) & (value == 0) & (changes[[n - 1, -1]] == 0).all(axis=0)
+    near = np.where(changes[:n] + changes[n:] > 0, s.h[:, None], s.h[0]).min(axis=0)
+    bound = bound + np.where(tail, 4.0 * s.unit * seen / near, 0.0)
     lost = bound * s.h[0] > np.maximum(np.abs(s.start), seen)
     code[lost & ~(bound <= 0.5 * size)] = Code.NOISE
     code[_gridded(s, changes, size) & (code == Code.OK)] = Code.NOISE
@@ -216,11 +220,6 @@ def _limit(s: Samples) -> tuple[Array, Array]:
     noise = s.noise(slopes * h + s.start)[-1] / s.h[-1]
     room = 8.0 * (third + noise) + 2.0 * kink
     return slopes[-1], np.where(converging, room, np.inf)
-
-
-def _some(side: Slope, s: Samples) -> Bools:
-    """Whether a side has values at all, near 0."""
-    return np.isfinite(side.value)
 
 
 def _torn(s: Samples) -> Bools:

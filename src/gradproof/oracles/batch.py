@@ -140,4 +140,4 @@ class _Batch:
             self._values(sign * self.reach, quiet, far[i])
         far = np.where(np.isnan(far), self.start, far)
         silent = np.broadcast_to(quiet[:, None], out.value.shape)
-        return quick.heard(out, silent, far, self.start, self.reach[:, None])
+        return quick.heard(out, silent, far, self.start, self.reach[:, None], self.unit)
