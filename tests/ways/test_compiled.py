@@ -85,7 +85,10 @@ def test_another_gradient_is_an_error_that_blames_the_compiler():
     assert report.verdict is Verdict.FAIL
     text = str(report)
     assert "gives another gradient when compiled than eagerly" in text
-    assert "under torch.compile: 6 entries of the gradient of x differ from a plain" in text
+    assert (
+        "under torch.compile: 6 entries of the gradient of x differ from a plain"
+        in text
+    )
     assert "the eager rule may be right; it is the compiled program that is not" in text
 
 
