@@ -295,6 +295,25 @@ def test_an_elementwise_error_is_named_by_its_index_in_few_calls(
     assert forwards + backwards <= 40
 
 
+def test_a_buffer_that_is_used_again_is_told_as_that() -> None:
+    room = torch.empty(200, 30, dtype=torch.float64)
+
+    class Op_(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            (x,) = ctx.saved_tensors
+            return torch.mul(g, x.cos(), out=room)
+
+    report = gradproof.check(Op_, _inputs("sin", torch.float64))
+    assert report.verdict is Verdict.FAIL
+    assert report.findings[0].slug == "reused-buffer"
+
+
 @given(
     shape=st.lists(st.integers(1, 9), min_size=1, max_size=4).map(tuple),
     most=st.integers(1, 40),
