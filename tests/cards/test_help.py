@@ -1,127 +1,120 @@
-"""What a report points at and what it tells to do, where it once misled."""
+"""What a help says: code that is right as it stands, and where a declaration goes."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from test_layers import TRUE, WRONG, evidence
 
-from gradproof.diagnosis import diagnose, explain
-from gradproof.verdict import Elsewhere, Severity, Verdict
+from gradproof.diagnosis.purpose import declare
 
 torch = pytest.importorskip("torch")
 gradproof = pytest.importorskip("gradproof")
 
 
-def times(a, b):
-    return a * b
+def softmax(axis, plain):
+    class Softmax(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = torch.softmax(x, axis)
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            (p,) = ctx.saved_tensors
+            if plain:
+                return p * g
+            return p * (g - 2 * (p * g).sum(axis, keepdim=True))
+
+    return Softmax
+
+
+@pytest.mark.parametrize(("axis", "shown"), [(0, "0"), (1, "-1")])
+def test_a_sum_that_is_missing_is_told_in_the_names_of_the_backward(axis, shown):
+    x = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(3, 4).sin()
+    report = gradproof.check(softmax(axis, plain=True), (x,))
+    lead = report.findings[0]
+    code = f"-p * (p * g).sum({shown}, keepdim=True)"
+    assert lead.slug == "missing-term"
+    assert lead.help.text == f"add `{code}`"
+    assert lead.help.confirmed
+    p, g = torch.softmax(x, axis), torch.ones_like(x).cumsum(0)
+    due = torch.func.vjp(lambda v: torch.softmax(v, axis), x)[1](g)[0]
+    added = eval(code, {"p": p, "g": g})
+    assert torch.allclose(p * g + added, due)
+
+
+def test_a_sum_that_is_too_much_is_to_be_taken_out():
+    x = torch.linspace(-1, 1, 8, dtype=torch.float64).reshape(2, 4).sin()
+    lead = gradproof.check(softmax(1, plain=False), (x,)).findings[0]
+    assert lead.slug == "extra-term"
+    assert lead.help.text == "take out the term `-p * (p * g).sum(-1, keepdim=True)`"
+
+
+def test_an_entry_of_a_complex_input_is_shown_with_both_parts():
+    class Conjugate(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * (1 + 2j)
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            return grad_output * (1 + 2j)
+
+    a = torch.tensor([1 - 2j, 3 + 0.5j], dtype=torch.complex128)
+    report = gradproof.check(Conjugate, (a,))
+    shown = report.findings[0].worst.at
+    assert "a = 1-2i" in shown or "a = 3+0.5i" in shown
+    assert "i" in shown.partition("grad_output = ")[2]
 
 
 @pytest.mark.parametrize(
-    "backward",
+    ("surrogate", "said"),
     [
-        lambda g, a, b: g * b,
-        lambda g, a, b: (g * b,),
-        lambda g, a, b: (g * b, g * a, g),
+        (None, "go; if it is meant, declare it: "),
+        ("", "go; if it is meant, check it as the gradient of what it stands for, given as "
+             "`surrogate=` of `gradproof.check`, or declare it: "),
+        ("lambda x: x", "go; if it is meant, check it as the gradient of what it stands for, "
+                        "`gradproof.check(..., surrogate=lambda x: x)`, or declare it: "),
     ],
-    ids=["one array", "a tuple of one", "three"],
-)
-def test_a_numpy_backward_with_another_count_is_told_so(backward):
-    report = gradproof.check(times, (np.ones(3), np.arange(1.0, 4.0)), vjp=backward)
-    (found,) = report.findings
-    assert (found.slug, found.severity) == ("wrong-arity", Severity.ERROR)
+)  # fmt: skip
+def test_the_plain_remedy_comes_before_a_declaration(surrogate, said):
+    assert declare("straight-through", "go", surrogate) == said + (
+        '`gradproof.check(..., allow=("straight-through",))`, `--allow straight-through`, '
+        "or the comment `# gradproof: allow[straight-through]` on the class"
+    )
 
 
-def raising(g, a, b):
-    raise ZeroDivisionError("never mind")
+def test_a_saved_value_that_is_another_is_told_by_its_line():
+    class Exp2(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x * torch.exp(x)
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            (x,) = ctx.saved_tensors
+            return grad_output * (1 + x) * torch.exp(x)
+
+    report = gradproof.check(Exp2, (torch.linspace(-1, 1, 8, dtype=torch.float64),))
+    lead = report.findings[0]
+    (line,) = [s.line for s in lead.spans if s.label == "saved here"]
+    assert lead.slug == "wrong-saved-value"
+    assert lead.help.text.startswith(f"in line {line} save x, not y")
 
 
-def test_what_a_pair_raises_is_not_blamed_on_torch():
-    report = gradproof.check(times, (np.ones(3), np.ones(3)), vjp=raising)
-    assert report.findings[0].slug == "backward-raises"
-    assert "torch" not in report.findings[0].help.text
+def test_a_roll_is_undone_by_a_diff():
+    class Delay(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.roll(1, 0)
 
+        @staticmethod
+        def backward(ctx, grad_output):
+            return grad_output
 
-def log_of_exp(x):
-    return np.log(1 + np.exp(x))
-
-
-def slope(g, x):
-    return g / (1 + np.exp(-x))
-
-
-def test_a_forward_that_overflows_is_not_shown_as_its_backward():
-    report = gradproof.check(log_of_exp, (np.array([1.0, 2.0, -3.0]),), vjp=slope)
-    found = next(f for f in report.findings if f.slug == "unstable-forward")
-    assert not any("slope" in span.text for span in found.spans)
-
-
-class Counting(torch.autograd.Function):
-    calls = 0
-
-    @staticmethod
-    def forward(ctx, x):
-        Counting.calls += 1
-        return x * Counting.calls
-
-    @staticmethod
-    def backward(ctx, g):
-        return g * Counting.calls
-
-
-def test_a_history_is_told_once():
-    report = gradproof.check(Counting, (torch.ones(3, dtype=torch.float64),))
-    assert report.verdict is Verdict.UNDECIDED
-    assert [u.reason for u in report.record.undecided] == ["stateful-forward"]
-    assert "stateful-forward" not in {f.slug for f in report.findings}
-    assert str(report).count("depends on what was called before") == 1
-
-
-MASK = torch.tensor([1.0, 1.0, 0.0, 1.0, 1.0, 1.0], dtype=torch.float64)
-
-
-class MaskedMean(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return (x.sin() * MASK).sum() / MASK.sum()
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return g * x.cos() * MASK / 6
-
-
-def test_a_miscounted_mean_is_told_by_what_to_divide():
-    x = torch.linspace(0.1, 1.3, 6, dtype=torch.float64)
-    found = gradproof.check(MaskedMean, (x,)).findings[0]
-    assert found.slug == "wrong-factor"
-    assert found.help.text.startswith("divide by 5 where it divides by 6")
-    assert found.help.confirmed
-
-
-def inexact(implied):
-    there = evidence(implied)
-    setting = Elsewhere("steps = 10", "refine", Verdict.FAIL, there)
-    (found,) = diagnose(evidence(elsewhere=(setting,))).findings
-    assert found.slug == "inexact"
-    return found
-
-
-def test_a_truncation_that_is_a_plain_factor_is_told_as_one():
-    factor = inexact(1.05 * TRUE)
-    assert "factor" in factor.help.text
-    assert "solver" not in factor.help.text
-    assert any("1.05" in text for text in factor.evidence)
-    assert "solver" in inexact(WRONG + 0.01).help.text
-
-
-def test_the_last_resort_says_what_to_do():
-    odd = TRUE + np.random.default_rng(1).normal(size=TRUE.shape)
-    (found,) = diagnose(evidence(odd)).findings
-    assert found.slug == "wrong-gradient"
-    assert "more than one" in found.note
-    for words in ("--suggest", "reference="):
-        assert words in found.help.text
-        assert words in explain("wrong-gradient")
-    assert "got and expected" in explain("wrong-gradient")
+    lead = gradproof.check(Delay, (torch.rand(6, dtype=torch.float64),)).findings[0]
+    assert lead.slug == "shifted-index"
+    assert lead.help.new.strip() == "return grad_output.roll(-1, 0)"
+    assert lead.help.confirmed

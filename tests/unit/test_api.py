@@ -331,6 +331,6 @@ def test_renderings_of_one_report(tmp_path):
     path = tmp_path / "run.json"
     report.to_json(path)
     assert path.read_text().startswith("{")
-    assert "grad_x" in report.render(ascii=True)
+    assert "grad of x[" in report.render(ascii=True)
     assert report.render(ascii=True).isascii()
     assert "\x1b[" in report.render(colour=True)
