@@ -134,8 +134,10 @@ def _answer(
     value, window = both.value, both.agreed
     bound = BOUND[0] * both.error + BOUND[1] * both.bias + hidden
     bar = BAR[0] * both.error + BAR[1] * both.bias
-    for one, other in ((right, s.left), (left, s.right)):
-        alone = np.isfinite(one.error) & ~np.isfinite(other[-1]) & ~np.isfinite(bound)
+    for one, other, t in ((right, s.left, -s.h), (left, s.right, s.h)):
+        alone = (
+            np.isfinite(one.error) & ~np.isfinite(bound) & ~_denies(s, other, t, one)
+        )
         value = np.where(alone, one.value, value)
         bound = np.where(alone, BOUND[0] * one.error + BOUND[1] * one.bias, bound)
         bar = np.where(alone, BAR[0] * one.error + BAR[1] * one.bias, bar)
@@ -220,6 +222,16 @@ def _limit(s: Samples) -> tuple[Array, Array]:
     noise = s.noise(slopes * h + s.start)[-1] / s.h[-1]
     room = 8.0 * (third + noise) + 2.0 * kink
     return slopes[-1], np.where(converging, room, np.inf)
+
+
+def _denies(s: Samples, values: Array, t: Array, slope: Slope) -> Bools:
+    """Where the other side, of which nothing fits, has another slope at its last steps."""
+    near = (values[-3:] - s.start) / t[-3:, None]
+    room = BOUND[0] * (slope.error + s.noise(values)[-3:] / s.h[-3:, None])
+    room = (
+        room + BOUND[1] * slope.bias + 2.0 * np.abs(np.diff(near, axis=0)).max(axis=0)
+    )
+    return np.asarray((np.abs(near - slope.value) > room).any(axis=0))
 
 
 def _torn(s: Samples) -> Bools:
