@@ -21,6 +21,8 @@ EACH = pytest.mark.parametrize("example", TABLE, ids=lambda e: e.name)
 PRECISIONS = pytest.mark.parametrize(
     "dtype", [torch.float64, torch.float32], ids=["float64", "float32"]
 )
+# Seconds, so that a busy machine compares as much as an idle one.
+BUDGET = 60
 # The filter sent back unflipped: the transpose is missing, or the taps stand elsewhere.
 PAIR_SLUGS = {"transposed-jacobian", "shifted-index", "wrong-gradient"}
 
@@ -56,7 +58,8 @@ def test_right_ones_pass(example, dtype, size):
 @pytest.mark.parametrize("size", range(3))
 def test_wrong_twins_are_told_their_mistake(example, dtype, size):
     target = getattr(from_file(example.name, wrong=True), example.target)
-    report = gradproof.check(target, example.draw(dtype, size), seed=size)
+    inputs = example.draw(dtype, size)
+    report = gradproof.check(target, inputs, seed=size, budget=BUDGET)
     assert_told(report, example.slugs)
 
 
@@ -65,7 +68,8 @@ def test_wrong_twins_are_told_their_mistake(example, dtype, size):
 def test_also_without_source(example, seed):
     module = from_string(path_of(example.name, wrong=True).read_text())
     target = getattr(module, example.target)
-    report = gradproof.check(target, example.draw(torch.float64, 1, seed), seed=seed)
+    inputs = example.draw(torch.float64, 1, seed)
+    report = gradproof.check(target, inputs, seed=seed, budget=BUDGET)
     assert_told(report, example.slugs)
 
 
@@ -74,7 +78,8 @@ def test_also_without_source(example, seed):
 def test_also_under_other_names(example, wrong):
     text, names = renamed(path_of(example.name, wrong=wrong).read_text())
     target = getattr(from_string(text), names[example.target])
-    report = gradproof.check(target, example.draw(torch.float64, 2, 7), seed=7)
+    inputs = example.draw(torch.float64, 2, 7)
+    report = gradproof.check(target, inputs, seed=7, budget=BUDGET)
     if wrong:
         assert_told(report, example.slugs)
     else:

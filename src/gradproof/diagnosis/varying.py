@@ -12,7 +12,7 @@ from gradproof.diagnosis.requests import At, Coordinates, Request
 from gradproof.verdict import Probe
 
 KEY = "ratio elsewhere"
-FEW = 4  # entries of each wrong leaf that are measured there
+FEW = 4  # entries of each wrong leaf that are measured there, fewer where many are
 
 
 def wanted(look: Look) -> tuple[Request, ...]:
@@ -39,8 +39,9 @@ def few_wrong(look: Look) -> Coordinates:
     for p in look.panels:
         size = np.where(p.ok, np.abs(p.want), 0.0).max(axis=0, initial=0.0)
         due[p.cols] = np.maximum(due[p.cols], size)
+    each = min(FEW, max(2, 2 * FEW // len(look.wrong_leaves)))
     picked = [
-        leaf.start + np.argsort(-due[leaf.slice], kind="stable")[:FEW]
+        leaf.start + np.argsort(-due[leaf.slice], kind="stable")[:each]
         for leaf in look.wrong_leaves
     ]
     return np.sort(np.concatenate(picked))
