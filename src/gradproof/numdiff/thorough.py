@@ -25,7 +25,7 @@ LEAST = 3  # degrees of freedom of a fit that is believed
 LONGEST = 1.25  # what a fit of many degrees of freedom is enlarged by at least
 TEETH = 64.0  # from so many jumps within the reach on, steps are taken for noise
 FINE = 2.0**20  # from so many on, the slope across them is the answer
-COARSE = 2.0**10  # roundings that make a quantum
+COARSE = 2.0**9  # roundings that make a quantum
 HALF, STAIR = 2.0**-13, 8.0  # a unit of half precision, roundings that make one there
 CHUNK = 256  # outputs judged together
 
@@ -188,7 +188,7 @@ def _gridded(s: Samples, changes: Array, slope: Array) -> Bools:
 
     Their derivative is 0 between the quanta and ``slope`` across them. Few quanta within
     the reach are steps of the function's own, very many are its precision; so are those
-    that cancellation leaves, which are hardly a thousand times the rounding. In half
+    that cancellation leaves, which are hardly 500 times the rounding. In half
     precision nobody can tell, for hardly more is left of any value.
     """
     n = len(s.h)
