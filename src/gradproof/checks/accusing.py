@@ -108,5 +108,6 @@ def _piece(p: Probes, a: Along, k: int, at: Any, usual: float) -> dict[str, Any]
         w = cast(p.ybars[0][j][at], p.work)
         sharp = sharp & (room <= a.loose * abs(slope).clip(min=usual))
         value, bound = value + w * slope / u, bound + abs(w) * room / abs(u)
-    own = p.own(k, at, abs(got), alone=True)
+    # With room for what cancels: a small entry may be a difference of large terms.
+    own = p.own(k, at, abs(got), alone=False)
     return {"value": value, "bound": bound, "own": own, "got": got, "sharp": sharp}
