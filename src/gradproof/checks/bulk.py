@@ -368,6 +368,7 @@ class Question:
                 continue
             if not step.near or min(worth.uniform) <= FINE:
                 break
+        worth.uniform = [min(worth.uniform)]
         self.worth.add(worth)
 
     def _summed(
@@ -479,7 +480,8 @@ class Question:
         w = self.worth
         if w.left_out > ODD * max(1, w.entries):
             raise Odd
-        found = [("uniform", min(w.uniform, default=np.inf))]
+        # What is uniform may be so in one input alone: the worst of them counts.
+        found = [("uniform", max(w.uniform, default=np.inf))]
         found += [(name, max(a)) for name, a in (("one row", w.row), ("one entry", w.entry)) if a]  # fmt: skip
         if not (found[0][1] <= SHARP and all(np.isfinite(a) for _, a in found)):
             raise Odd

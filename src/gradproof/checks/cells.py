@@ -54,7 +54,7 @@ def cells(rule: Rule, lanes: Lanes, along: Slope, probe: Probe) -> Cells:
     u = along.tangent[part]
     own = lanes.rows(probe.own[part] * np.abs(u))
     rounding = np.minimum(own.sum(axis=1), 4.0 * np.sqrt((own**2).sum(axis=1)))
-    moved = lanes.rows(got[part] * u)
+    moved = lanes.rows(np.where(u != 0, got[part], 0.0) * u)
     return Cells(
         got=moved.sum(axis=1),
         expected=lanes.totals(weight * value),

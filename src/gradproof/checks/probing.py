@@ -111,6 +111,7 @@ def directions(
     out = []
     for k, p in enumerate(probes):
         weight, got = asked[k]
+        got = np.where(u != 0, got, 0.0)  # 0 · NaN of what was not moved
         moved = p.own * np.abs(u)
         rounding = min(float(moved.sum()), 4.0 * float(np.linalg.norm(moved)))
         out.append(

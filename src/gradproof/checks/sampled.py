@@ -119,6 +119,8 @@ class _Seen:
         return u
 
     def _signed(self, v: Vector) -> Vector:
+        # What is no number cannot be moved.
+        v = np.where(np.isfinite(self.oracle.point), v, 0.0)
         return np.where(self.rng.random(len(v)) < 0.5, -v, v)
 
     def entries(self, seconds: float) -> None:

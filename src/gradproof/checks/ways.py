@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from gradproof.checks.rounding import SAFETY, SAME, leaf_scale, same_answer_slack
+from gradproof.checks.rounding import (
+    SAFETY,
+    SAME,
+    leaf_scale,
+    own_rounding,
+    same_answer_slack,
+)
 from gradproof.rule import PLAIN, UNITS, Reply, Rule, Together, Way
 from gradproof.space import Vector
 from gradproof.verdict import Asked, Estimate, Probe, Severity
@@ -104,7 +110,13 @@ def _ask(
         return _failed(way, reply)
     if reply.value is None:  # the way does not apply to this rule
         return _agreed(way)
-    return _held(rule, way, plain, reply, own)
+    held = _held(rule, way, plain, reply, own)
+    if held.agreed or np.array_equal(at, x, equal_nan=True):
+        return held
+    # Other numbers may be worse conditioned: entries all alike have no spread to divide by.
+    rng = np.random.default_rng(0)
+    there = own_rounding(rule, at, cotangent, plain, rng)
+    return _held(rule, way, plain, reply, np.maximum(own, there))
 
 
 def _failed(way: Way, reply: Reply) -> Asked:

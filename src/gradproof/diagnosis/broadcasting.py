@@ -14,6 +14,7 @@ from gradproof.diagnosis.structure import (
     relations,
     want_support,
 )
+from gradproof.diagnosis.words import joined
 from gradproof.space import Leaf
 from gradproof.verdict import Returned
 
@@ -77,3 +78,30 @@ def broadcasts(r: Returned) -> bool:
         return np.broadcast_shapes(r.shape, r.expected_shape) == r.shape
     except ValueError:
         return False
+
+
+def sums(into: Leaf, out: Leaf) -> str:
+    """The axes that were broadcast: those that the input lacks or has of size 1."""
+    lead = len(out.shape) - len(into.shape)
+    axes = [
+        k
+        for k, n in enumerate(out.shape)
+        if k < lead or (into.shape[k - lead] == 1 and n != 1)
+    ]
+    kept = "" if all(k < lead for k in axes) else ", keepdim=True"
+    try:
+        np.broadcast_shapes(into.shape, out.shape)
+    except ValueError:
+        axes = []
+    if not axes:
+        return (
+            f"sum what {into.path} receives over every axis of {out.path} that it lacks, "
+            "and over no other"
+        )
+    which = axes[0] if len(axes) == 1 else tuple(axes)
+    return f"sum what {into.path} receives over {_axes(axes)}: `.sum({which}{kept})`"
+
+
+def _axes(axes: list[int]) -> str:
+    names = joined(map(str, axes))
+    return f"axis {names}" if len(axes) == 1 else f"axes {names}"

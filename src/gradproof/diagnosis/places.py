@@ -6,6 +6,7 @@ own, that of another coordinate, or none (-1).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import product
 
@@ -143,3 +144,24 @@ def elsewhere(look: Look) -> int:
         taken.add(int(at[0]))
         moved += 1
     return moved
+
+
+def unrolled(how: str) -> tuple[int, int] | None:
+    """(step, axis) of the roll that undoes one."""
+    found = re.search(r"\.roll\((-?\d+), (\d+)\)", how)
+    return None if found is None else (-int(found[1]), int(found[2]))
+
+
+def reordered(look: Look) -> Leaf | None:
+    """The output whose rows of the Jacobian are right, but in another order."""
+    for out in look.outputs:
+        if look.block is None:
+            return None
+        p = look.block.below(out)
+        if not p.bad.any():
+            continue
+        if out.size < 3 or len(p.got) != out.size or not p.ok.all():
+            return None
+        found = matching(p.got.T, p.own.T, p.want.T, p.bound.T)
+        return None if found is None or (found < 0).any() else out
+    return None

@@ -24,6 +24,7 @@ from gradproof.verdict import (
 )
 
 # Without resolve=, a PASS must at least have been able to see an error of this size.
+UNSEEN = 1.0  # a limit of the dtype given above which nothing was seen there
 RESOLVE = {"float64": 1e-2, "float32": 5e-2, "float16": 0.25, "bfloat16": 0.5}
 
 
@@ -196,12 +197,16 @@ def too_coarse(
     wanted = options.resolve
     if wanted is None:  # what is tolerated need not have been seen
         wanted = RESOLVE[coarse.precision] + 2 * options.tolerate
+    where = "the whole gradient"
+    narrow = next((a for a in limits if a.structure.startswith("in ")), None)
+    if uniform <= wanted and narrow is not None and not narrow.value <= UNSEEN:
+        uniform, where = narrow.value, f"the gradient {narrow.structure}"
     if uniform <= wanted:
         return ()
     return (
         Undecided(
             "noise",
-            "the whole gradient",
+            where,
             f"an error below {uniform:.1g} would not have been seen, and "
             f"{wanted:.1g} was to be",
             "a wider dtype, a less noisy forward, reference=, or a larger resolve=",

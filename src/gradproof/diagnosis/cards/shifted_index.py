@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
+from gradproof.diagnosis import places
 from gradproof.diagnosis.card import Card, Match
 from gradproof.diagnosis.look import Look
-from gradproof.diagnosis.places import arrangements, elsewhere, fits, permuted, undone
-from gradproof.diagnosis.structure import matching, scattered
+from gradproof.diagnosis.structure import scattered
 from gradproof.space import Matrix
 from gradproof.verdict import Severity
 
@@ -15,17 +13,23 @@ from gradproof.verdict import Severity
 def _match(look: Look) -> Match | None:
     if len(look.wrong_leaves) == 1:
         leaf = look.wrong_leaves[0]
-        for how, source in arrangements(leaf, look.evidence.domain):
-            if fits(look, source):
+        for how, source in places.arrangements(leaf, look.evidence.domain):
+            if places.fits(look, source):
                 said = f"the gradient is {how} of {leaf.path}"
-                return _say(look, said, leaf.path, undone(look, source), _back(how))
-        if permuted(look):
+                return _say(
+                    look,
+                    said,
+                    leaf.path,
+                    places.undone(look, source),
+                    places.unrolled(how),
+                )
+        if places.permuted(look):
             return _say(
                 look,
                 f"the entries of the gradient are permuted in {leaf.path}",
                 leaf.path,
             )
-        moved = elsewhere(look)
+        moved = places.elsewhere(look)
         if moved >= 4:
             said = f"what is due to {moved} elements of {leaf.path} stands at others"
             return _say(look, said, leaf.path)
@@ -56,32 +60,17 @@ def _say(
     )
 
 
-def _back(how: str) -> tuple[int, int] | None:
-    """(step, axis) of the roll that undoes one."""
-    found = re.search(r"\.roll\((-?\d+), (\d+)\)", how)
-    return None if found is None else (-int(found[1]), int(found[2]))
-
-
 def _rows(look: Look) -> Match | None:
     """The cotangent is read at another index: rows of the Jacobian are permuted."""
-    for out in look.outputs:
-        if look.block is None:
-            return None
-        p = look.block.below(out)
-        if not p.bad.any():
-            continue
-        if out.size < 3 or len(p.got) != out.size or not p.ok.all():
-            return None
-        found = matching(p.got.T, p.own.T, p.want.T, p.bound.T)
-        if found is None or (found < 0).any():
-            return None
-        return Match(
-            f"{look.name} reads the cotangent of {out.path} at the wrong index",
-            ("the rows of the Jacobian are right, in another order",),
-            note="a constant cotangent, as of `.sum()`, hides this",
-            help="check the index arithmetic of the cotangent",
-        )
-    return None
+    out = places.reordered(look)
+    if out is None:
+        return None
+    return Match(
+        f"{look.name} reads the cotangent of {out.path} at the wrong index",
+        ("the rows of the Jacobian are right, in another order",),
+        note="a constant cotangent, as of `.sum()`, hides this",
+        help="check the index arithmetic of the cotangent",
+    )
 
 
 CARD = Card("shifted-index", Severity.ERROR, 69, _match)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from gradproof.diagnosis.broadcasting import broadcasts, one_slice, other_axis, total
+from gradproof.diagnosis.broadcasting import (
+    broadcasts,
+    one_slice,
+    other_axis,
+    sums,
+    total,
+)
 from gradproof.diagnosis.card import FIRST, FORM, Card, Match
 from gradproof.diagnosis.look import Look
-from gradproof.diagnosis.words import joined
-from gradproof.space import Leaf
 from gradproof.verdict import Severity
 
 
@@ -32,36 +34,9 @@ def _match(look: Look) -> Match | None:
                 "which it was broadcast",
                 (fact,),
                 note="with one element along that axis (batch 1) this is right",
-                help=_sums(into, out),
+                help=sums(into, out),
             )
     return None
-
-
-def _sums(into: Leaf, out: Leaf) -> str:
-    """The axes that were broadcast: those that the input lacks or has of size 1."""
-    lead = len(out.shape) - len(into.shape)
-    axes = [
-        k
-        for k, n in enumerate(out.shape)
-        if k < lead or (into.shape[k - lead] == 1 and n != 1)
-    ]
-    kept = "" if all(k < lead for k in axes) else ", keepdim=True"
-    try:
-        np.broadcast_shapes(into.shape, out.shape)
-    except ValueError:
-        axes = []
-    if not axes:
-        return (
-            f"sum what {into.path} receives over every axis of {out.path} that it lacks, "
-            "and over no other"
-        )
-    which = axes[0] if len(axes) == 1 else tuple(axes)
-    return f"sum what {into.path} receives over {_axes(axes)}: `.sum({which}{kept})`"
-
-
-def _axes(axes: list[int]) -> str:
-    names = joined(map(str, axes))
-    return f"axis {names}" if len(axes) == 1 else f"axes {names}"
 
 
 def _raw(look: Look) -> Match | None:
