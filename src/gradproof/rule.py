@@ -186,6 +186,12 @@ class Bulk(ABC):
     def zeros(self, shape: tuple[int, ...]) -> Any:
         """Zeros in float64, on the device of the inputs."""
 
+    def vector(self, arrays: Sequence[Any]) -> Vector:
+        """``arrays`` as one flat vector of float64 on the host; a full copy."""
+        return np.concatenate(
+            [self.host(self.cast(a, "float64")).reshape(-1) for a in arrays]
+        )
+
     def exact(self) -> Bulk | None:
         """The forward alone in float64; None where there is none.
 

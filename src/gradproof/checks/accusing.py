@@ -54,9 +54,7 @@ def accused(q: Question, point: Vector) -> Probe | None:
         right=np.full(n, np.nan),
         method=q.method,
     )
-    return Probe(
-        point, _flat(q, q.codomain, p.ybars[0]), first["got"], expected, first["own"]
-    )
+    return Probe(point, q.rule.vector(p.ybars[0]), first["got"], expected, first["own"])
 
 
 def _stands(q: Question, p: Probes) -> bool:
@@ -71,11 +69,6 @@ def _wrong(table: Table) -> Any:
     with np.errstate(invalid="ignore"):
         over = ~(np.abs(table["got"] - table["value"]) <= table["bound"] + table["own"])
     return over & (table["sharp"] > 0)
-
-
-def _flat(q: Question, space: Any, arrays: list[Any]) -> Vector:
-    host, cast = q.rule.host, q.rule.cast
-    return np.concatenate([host(cast(a, "float64")).reshape(-1) for a in arrays])
 
 
 def _measured(q: Question, p: Probes, step: Step) -> Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from gradproof.proof.naming import diagnosed
 from gradproof.proof.others import others
 from gradproof.proof.run import Options, Run
 from gradproof.rule import BulkRule, Rule
-from gradproof.space import Space, Vector
 from gradproof.verdict import Evidence, Record, Severity, Verdict
 
 GRADIENT, OTHERS = "the gradient", "other ways of asking"
@@ -97,7 +95,7 @@ def _failing(
         return None
     evidence = replace(
         _evidence(rule),
-        value=_vector(question.rule, rule.primal.codomain, seen.outs),
+        value=question.rule.vector(seen.outs),
         form=seen.form,
         effects=seen.effects,
         probes=(probe,),
@@ -161,10 +159,9 @@ def _run(
     seen: Agreed,
 ) -> Run:
     """What the ways of asking need."""
-    domain, codomain = rule.primal.domain, rule.primal.codomain
-    value = _vector(on_arrays, codomain, seen.outs)
-    ybar = _vector(on_arrays, codomain, seen.ybar)
-    got, spread = (_vector(on_arrays, domain, a) for a in (seen.xbar, seen.spread))
+    domain = rule.primal.domain
+    value, ybar = on_arrays.vector(seen.outs), on_arrays.vector(seen.ybar)
+    got, spread = (on_arrays.vector(a) for a in (seen.xbar, seen.spread))
     usual = np.empty(domain.size)
     for leaf in domain:
         usual[leaf.slice] = np.sqrt(np.mean(spread[leaf.slice] ** 2))
@@ -173,10 +170,3 @@ def _run(
         got, SAFETY * (np.maximum(spread, usual) + domain.units() * np.abs(got)),
         seen.form,
     )  # fmt: skip
-
-
-def _vector(on_arrays: BulkRule, space: Space, arrays: list[Any]) -> Vector:
-    out = np.empty(space.size)
-    for leaf, a in zip(space, arrays, strict=True):
-        out[leaf.slice] = on_arrays.host(on_arrays.cast(a, "float64")).reshape(-1)
-    return out
