@@ -231,9 +231,11 @@ def one(name: str, repeats: int) -> dict[str, Any]:
     xs = _inputs(shapes, getattr(torch, dtype))
     unit, copy = _unit(function, xs, repeats), _copy(function, xs, repeats)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    lean = [_proof(function, xs, ways=False)]
+    narrow = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     first = _proof(function, xs, ways=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    lean = [_proof(function, xs, ways=False) for _ in range(repeats)]
+    lean += [_proof(function, xs, ways=False) for _ in range(repeats - 1)]
     full = [first] + [_proof(function, xs, ways=True) for _ in range(repeats - 1)]
     ways = _ways(function, xs)
     native = sum(t.numel() * t.element_size() for t in (*xs, function.apply(*xs)))
@@ -246,6 +248,7 @@ def one(name: str, repeats: int) -> dict[str, Any]:
         "full": statistics.median(run[0] for run in full),
         "ways": ways,
         "stages": lean[len(lean) // 2][2],
+        "narrow": narrow * 1024,
         "peak": peak * 1024,
         "native": native,
         "limits": {a.structure: a.value for a in first[1].limits},
@@ -290,7 +293,9 @@ def told(name: str, m: dict[str, Any]) -> None:
         f"{m['copy'] * 1e3:7.3f} ms; verdict {m['lean'] * 1e3:8.1f} ms = {units:6.0f} "
         f"units ({m['lean'] / room:.1f} × (12 units + 40 copies)); all ways "
         f"{(m['full'] - m['lean']) / m['unit']:5.0f} units more; peak "
-        f"{m['peak'] / 1e6:6.0f} MB = {m['peak'] / m['native']:4.0f} × native"
+        f"{m['peak'] / 1e6:6.0f} MB = {m['peak'] / m['native']:4.0f} × native "
+        f"({m['narrow'] / m['native']:.1f} × without the ways, "
+        f"{m['narrow'] / (6 * m['native'] + 64e6):.1f} × (6 × native + 64 MB))"
     )
     ways, unit = m["ways"], m["unit"]
     slow = ", ".join(f"{k} {v / unit:.1f}" for k, v in ways["slow"].items())
