@@ -71,7 +71,7 @@ class Leaf:
     high: float = np.inf
     pattern: str = ""
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of real coordinates."""
         n = 1
@@ -88,12 +88,12 @@ class Leaf:
             self.precision, "complex32"
         )
 
-    @property
+    @cached_property
     def slice(self) -> slice:
         """Where the leaf lies in the flat vector."""
         return slice(self.start, self.start + self.size)
 
-    @property
+    @cached_property
     def view_shape(self) -> tuple[int, ...]:
         """Shape of its view on the flat vector: a last axis of 2 where complex."""
         return (*self.shape, 2) if self.is_complex else self.shape

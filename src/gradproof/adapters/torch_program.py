@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,13 @@ class Program:
             else:
                 filled.append(self._dress(slot, tensors[slot]))
         args, kwargs = trees.join(self.skeleton, filled)
-        return _copied(args), _copied(kwargs)
+        if self._holds_arrays:
+            return _copied(args), _copied(kwargs)
+        return args, kwargs
+
+    @cached_property
+    def _holds_arrays(self) -> bool:
+        return any(isinstance(a, np.ndarray) for _, a in trees.walk(self.skeleton))
 
     def _dress(self, index: int, t: Tensor) -> Tensor:
         """What the user's code sees for a leaf: not itself, where it writes on it."""

@@ -18,7 +18,8 @@ from gradproof.adapters.randomness import Source, same
 
 
 def _cpu() -> Source:
-    return Source("torch", torch.default_generator.get_state, torch.set_rng_state)
+    cpu = torch.default_generator
+    return Source("torch", cpu.get_state, cpu.set_state)
 
 
 def _generator(thing: Any, path: str) -> Source | None:
