@@ -17,7 +17,7 @@ from gradproof.checks import summing
 from gradproof.checks.halves import lanes
 from gradproof.checks.lanes import Lanes
 from gradproof.checks.linearity import LARGE
-from gradproof.checks.rounding import HALF, SAME, nearness
+from gradproof.checks.rounding import FURTHER, HALF, SAME, nearness
 from gradproof.checks.slabs import slabs
 from gradproof.checks.summing import Along, Odd, Probes, Worth
 from gradproof.numdiff import pooled
@@ -135,7 +135,7 @@ class Question:
         self.start, self.xbar = seen.outs, seen.grads
         self.tops = [_top(g) for g in self.xbar]
         self._linear()
-        spread = self._shaken()
+        spread = self._unbranched(self._shaken())
         usual = [self._usual(k, g) for k, g in enumerate(spread)]
         if self.rule.forget():
             raise Odd
@@ -232,6 +232,45 @@ class Question:
         self._finite(got)
         self.rooms.clear()  # which the answer may be a view of
         return got
+
+    def _unbranched(self, shaken: list[Any]) -> list[Any]:
+        """``shaken``, without the moves of entries that have a branch of their own at x.
+
+        See ``rounding.moves``: where many shaken answers agree with each other and not
+        with x̄, what they differ by among themselves is the rounding.
+        """
+        far = [
+            unit(leaf.precision) ** 0.5 * top
+            for leaf, top in zip(self.domain, self.tops, strict=True)
+        ]
+        pieces = [
+            (k, at)
+            for k, leaf in enumerate(self.domain)
+            for at in slabs(leaf.view_shape)
+        ]
+        pieces = [
+            (k, at) for k, at in pieces
+            if bool((abs(shaken[k][at] - self.xbar[k][at]) > far[k]).any())
+        ]  # fmt: skip
+        bounds = [(shaken[k][at], shaken[k][at]) for k, at in pieces]
+        alone: list[Any] = []
+        for _ in range(FURTHER if pieces else 0):
+            more = self._shaken()
+            bounds = [
+                (self.xp.fmin(low, more[k][at]), self.xp.fmax(high, more[k][at]))
+                for (k, at), (low, high) in zip(pieces, bounds, strict=True)
+            ]
+            alone = []
+            for (k, at), (low, high) in zip(pieces, bounds, strict=True):
+                got, width = self.xbar[k][at], 2.0 * (high - low)
+                apart = (got < low - width) | (got > high + width)
+                alone.append(apart & (abs(shaken[k][at] - got) > far[k]))
+            if not any(bool(a.any()) for a in alone):
+                return shaken
+        for (k, at), (low, high), a in zip(pieces, bounds, alone, strict=True):
+            mended = self.xbar[k][at] + (high - low)
+            shaken[k][at] = self.xp.where(a, mended, shaken[k][at])
+        return shaken
 
     def _nudged(self, side: str, k: int, leaf: Leaf, a: Any) -> Any:
         room = self.room(side, k, leaf, leaf.precision)

@@ -10,6 +10,8 @@ import numpy as np
 from gradproof.checks import coarse
 from gradproof.checks.rounding import (
     SAFETY,
+    jump,
+    moves,
     own_rounding,
     shake,
     typical,
@@ -175,11 +177,9 @@ def implied_rows(
         return out
 
     implied = ask(x)
-    spread = np.zeros_like(implied)
-    for _ in range(2):
-        with np.errstate(invalid="ignore"):
-            gap = np.abs(ask(shake(domain, x, rng)) - implied)
-        spread = np.fmax(spread, np.where(np.isfinite(gap), gap, 0.0))
+    spread = moves(
+        lambda: ask(shake(domain, x, rng)), implied, 2, jump(domain, implied)
+    )
     own = np.empty_like(implied)
     for leaf in domain:
         part = spread[:, leaf.slice]

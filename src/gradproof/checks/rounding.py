@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 # rounding of the steps in between for every operator that was measured.
 SAFETY = 8.0
 SHAKES = 4
+FURTHER = 12  # shakes where the first ones moved the answer by more than rounding does
 MANY = 1 << 16  # coordinates from which half as many shakes must do, for twice the room
 
 
@@ -38,13 +40,13 @@ def own_rounding(
     """
     like = like or rule.primal
     domain, codomain = like.domain, like.codomain
-    spread = np.zeros(domain.size)
     share = 2 if max(domain.size, codomain.size) >= MANY else 1
-    for _ in range(SHAKES // share):
-        shaken = rule.vjp(shake(domain, x, rng), shake(codomain, ybar, rng))
-        if shaken.value is not None:
-            with np.errstate(invalid="ignore"):
-                spread = np.fmax(spread, np.abs(shaken.value - got))
+
+    def ask() -> Array:
+        reply = rule.vjp(shake(domain, x, rng), shake(codomain, ybar, rng)).value
+        return np.full(domain.size, np.nan) if reply is None else reply
+
+    spread = moves(ask, got, SHAKES // share, jump(domain, got))
     out = np.empty(domain.size)
     for leaf in domain:
         part = spread[leaf.slice]
@@ -54,6 +56,48 @@ def own_rounding(
         out[leaf.slice] += underflow(leaf.precision)
     magnitude = np.where(np.isfinite(got), np.abs(got), 0.0)
     return out + SAFETY * domain.units() * magnitude
+
+
+def moves(ask: Callable[[], Array], got: Array, shakes: int, far: Array) -> Array:
+    """By how much ``got`` moves when its inputs do by one ulp, entry by entry.
+
+    Where the shaken answers are ``far`` from ``got`` they are asked for more often. If
+    they agree with each other and not with it, then x has a branch of its own (x == 1,
+    say), which is no rounding: what they differ by among themselves is.
+
+    Args:
+        ask: the answer at inputs shaken anew, NaN where there is none.
+        got: the answer at the inputs themselves, of the same shape.
+        shakes: how often to ask.
+        far: moves that rounding alone hardly makes; broadcast against ``got``.
+    """
+    low = np.full(got.shape, np.nan)
+    high = low.copy()
+    for times in (shakes, FURTHER):
+        for _ in range(times):
+            answer = ask()
+            low, high = np.fmin(low, answer), np.fmax(high, answer)
+        with np.errstate(invalid="ignore", over="ignore"):
+            move = np.fmax(got - low, high - got)
+            jumped = np.isfinite(move) & (move > far)
+        if not jumped.any():
+            break
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            width = high - low
+            alone = (got < low - 2.0 * width) | (got > high + 2.0 * width)
+        move = np.where(jumped & alone, width, move)
+    return np.where(np.isfinite(move), move, 0.0)
+
+
+def jump(domain: Space, got: Array) -> Array:
+    """What rounding hardly moves the entries of ``got`` by; the last axis is of inputs."""
+    out = np.zeros(got.shape)
+    size = np.where(np.isfinite(got), np.abs(got), 0.0)
+    for leaf in domain:
+        top = size[..., leaf.slice].max(initial=0.0)
+        out[..., leaf.slice] = np.sqrt(unit(leaf.precision)) * top
+    return out
 
 
 def typical(spread: Array, got: Array, unit: float) -> float:
@@ -76,11 +120,14 @@ def typical(spread: Array, got: Array, unit: float) -> float:
 
 
 def shake(space: Space, v: Vector, rng: np.random.Generator) -> Vector:
-    """``v`` with every entry moved up or down by one number of its precision."""
+    """``v`` with every entry moved up or down by one number of its precision.
+
+    A 0 stays: it has no digits to lose, and what a rule does at 0 alone is no rounding.
+    """
     sign = np.where(rng.random(space.size) < 0.5, -1.0, 1.0)
     moved = space.snap(settled(space, v, v + sign * space.spacing(v)))
     inside = (moved >= space.lows()) & (moved <= space.highs())
-    return np.where(inside & np.isfinite(v), moved, v)
+    return np.where(inside & np.isfinite(v) & (v != 0), moved, v)
 
 
 def within_rounding(space: Space, v: Vector) -> Vector:
