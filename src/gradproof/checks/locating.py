@@ -7,18 +7,12 @@ is clean.
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
 import numpy as np
 
-from gradproof.checks.cells import cells
-from gradproof.checks.gradient import off
 from gradproof.checks.lanes import Lanes
-from gradproof.checks.probing import directions, slope
-from gradproof.oracles import Differences
-from gradproof.rule import Rule
-from gradproof.space import Mask, Vector
-from gradproof.verdict import Probe
+from gradproof.space import Mask
 
 STRIDES = (2, 3, 4, 8)
 # Entries that must be wrong, each alone, for a place to be called wrong throughout: so
@@ -26,96 +20,63 @@ STRIDES = (2, 3, 4, 8)
 SINGLES, SINGLES_EACH = 12, 2
 RUNS = 6  # of wrong indices along an axis, at most
 
-
-class OutOfTime(Exception):
-    """Finding the place takes longer than it may."""
+# The cells, of shape (count,), that disagree on the coordinates in a mask of shape
+# (count, *inner).
+Ask = Callable[[np.ndarray], Mask]
 
 
 def locate(
-    rule: Rule,
-    oracle: Differences,
-    lanes: Lanes,
-    probe: Probe,
-    u: Vector,
-    rng: np.random.Generator,
-    end: float,
+    lanes: Lanes, ask: Ask, rng: np.random.Generator, bad: Mask
 ) -> tuple[Mask, bool] | None:
     """The coordinates of a leaf that are wrong, and whether all of these are.
 
     Args:
-        rule: what is wrong.
-        oracle: the differences of its primal.
         lanes: how the leaf falls into cells.
-        probe: the cotangent and x̄ that disagree.
-        u: a dense tangent.
+        ask: compares what a mask of coordinates moves.
         rng: draws the entries that are looked at alone.
-        end: when to give up (on the clock).
+        bad: the cells that disagree where everything is moved.
 
     Returns:
         A mask over the leaf's coordinates, outside which nothing is wrong, and whether
-        entries inside were found wrong throughout. None where the leaf is not wrong, or
-        time ran out.
+        entries inside were found wrong throughout. None where no cell is bad.
     """
-    search = _Search(rule, oracle, lanes, probe, u, rng, end)
-    try:
-        return search.found()
-    except OutOfTime:
-        return None
+    return _Search(lanes, ask, rng).found(bad) if bad.any() else None
+
+
+def one_each(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Of each cell's coordinates in ``mask`` one at random; the same shape."""
+    flat = mask.reshape(len(mask), -1)
+    rank = rng.integers(0, np.maximum(flat.sum(axis=1), 1))
+    one: np.ndarray = flat & (np.cumsum(flat, axis=1) - 1 == rank[:, None])
+    return one.reshape(mask.shape)
 
 
 class _Search:
     """One leaf. A mask has shape (count, *inner): cells, and coordinates in a cell."""
 
-    def __init__(
-        self,
-        rule: Rule,
-        oracle: Differences,
-        lanes: Lanes,
-        probe: Probe,
-        u: Vector,
-        rng: np.random.Generator,
-        end: float,
-    ) -> None:
-        self.rule, self.oracle, self.lanes, self.probe = rule, oracle, lanes, probe
-        self.u, self.rng, self.end = u, rng, end
+    def __init__(self, lanes: Lanes, ask: Ask, rng: np.random.Generator) -> None:
+        self.lanes, self.ask, self.rng = lanes, ask, rng
         self.shape = (lanes.count, *lanes.inner)
-        self.thorough = False
 
-    def found(self) -> tuple[Mask, bool] | None:
-        every = np.ones(self.shape, bool)
-        bad = self.off(every)
-        if not bad.any() and self.lanes.count == 1:
-            self.thorough = True
-            bad = self.off(every)
-        if not bad.any():
-            return None
-        box = self._box(every & self._cells(bad))
-        mask, solid = box, self._solid(box)
-        for narrow in (self._strided, self._banded, self._runs):
+    def found(self, bad: Mask) -> tuple[Mask, bool]:
+        mask = np.ones(self.shape, bool) & self._cells(bad)
+        solid = self._solid(mask)
+        for narrow in (self._box, self._strided, self._banded, self._runs):
             if solid:
                 break
             tried = narrow(mask)
             if tried is not None:
                 mask, solid = tried, self._solid(tried)
         if self.off(~mask).any():
-            return self._flat(every & self._cells(bad)), False
+            return self._flat(np.ones(self.shape, bool) & self._cells(bad)), False
         return self._flat(mask), solid
 
     def off(self, mask: np.ndarray) -> Mask:
         """Cells that disagree on the coordinates in ``mask``; shape (count,)."""
-        if time.perf_counter() > self.end:
-            raise OutOfTime
         if not mask.any():
             return np.zeros(self.shape[0], bool)
-        part = self.lanes.leaf.slice
-        u = np.zeros_like(self.u)
-        u[part] = np.where(self._flat(mask), self.u[part], 0.0)
-        along = slope(self.oracle, u)
-        if self.thorough:
-            d = directions(self.rule, self.oracle, along, [self.probe], "thorough")[0]
-            return np.array([off(d)])
-        bad = cells(self.rule, self.lanes, along, self.probe).off
-        return np.asarray(bad & mask.reshape(len(mask), -1).any(axis=1))
+        bad: Mask = self.ask(mask) & mask.reshape(len(mask), -1).any(axis=1)
+        return bad
 
     def _flat(self, mask: np.ndarray) -> Mask:
         return self.lanes.flat(mask.reshape(len(mask), -1))
@@ -134,7 +95,10 @@ class _Search:
         for axis in range(1, len(self.shape)):
             at = self._axis(axis)
             first = self._first(within, axis)
-            last = self._first(within, axis, from_end=True)
+            after = within & (at > self._cells(first))
+            last = first
+            if self.off(after).any():
+                last = np.maximum(first, self._first(after, axis, from_end=True))
             within = within & (at >= self._cells(first)) & (at <= self._cells(last))
         return within
 
@@ -157,16 +121,12 @@ class _Search:
 
     def _solid(self, mask: np.ndarray) -> bool:
         """Whether entries of each cell's mask, one at a time, are wrong."""
-        flat = mask.reshape(len(mask), -1)
-        count = flat.sum(axis=1)
+        count = mask.reshape(len(mask), -1).sum(axis=1)
         live = count > 0
         if (count <= 1).all():
             return True
         for _ in range(max(SINGLES_EACH, SINGLES // int(live.sum()))):
-            rank = self.rng.integers(0, np.maximum(count, 1))
-            order = np.cumsum(flat, axis=1) - 1
-            one = flat & (order == rank[:, None])
-            if (live & ~self.off(one.reshape(self.shape))).any():
+            if (live & ~self.off(one_each(mask, self.rng))).any():
                 return False
         return True
 

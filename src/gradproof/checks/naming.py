@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gradproof.checks.cells import cells
 from gradproof.checks.gradient import Compared, endless, off
 from gradproof.checks.lanes import Lanes
 from gradproof.checks.locating import locate
@@ -111,10 +112,54 @@ def _located(
     end = time.perf_counter() + LOCATE_SECONDS
     out = []
     for lanes in every:
-        place = locate(rule, oracle, lanes, probe, u, rng, end)
+        masked = _Masked(rule, oracle, lanes, probe, u, end)
+        try:
+            place = locate(lanes, masked.off, rng, masked.everything())
+        except _OutOfTime:
+            continue
         if place is not None:
             out.append(Located(lanes.leaf.path, *place))
     return out
+
+
+class _OutOfTime(Exception):
+    """Finding the place takes longer than it may."""
+
+
+@dataclass(eq=False)
+class _Masked:
+    """Directions of which only masked coordinates of one leaf are moved."""
+
+    rule: Rule
+    oracle: Differences
+    lanes: Lanes
+    probe: Probe
+    u: Vector
+    end: float  # when to give up (on the clock)
+    thorough: bool = False
+
+    def everything(self) -> Mask:
+        """The cells that disagree where the whole leaf is moved."""
+        every = np.ones((self.lanes.count, self.lanes.width), bool)
+        bad = self.off(every)
+        if not bad.any() and self.lanes.count == 1:
+            self.thorough = True
+            bad = self.off(every)
+        return bad
+
+    def off(self, mask: np.ndarray) -> Mask:
+        """Cells that disagree on the coordinates in ``mask``; shape (count,)."""
+        if time.perf_counter() > self.end:
+            raise _OutOfTime
+        part = self.lanes.leaf.slice
+        u = np.zeros_like(self.u)
+        chosen = self.lanes.flat(mask.reshape(len(mask), -1))
+        u[part] = np.where(chosen, self.u[part], 0.0)
+        along = slope(self.oracle, u)
+        if self.thorough:
+            d = directions(self.rule, self.oracle, along, [self.probe], "thorough")[0]
+            return np.array([off(d)])
+        return cells(self.rule, self.lanes, along, self.probe).off
 
 
 def _edges(

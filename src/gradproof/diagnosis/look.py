@@ -48,18 +48,13 @@ class Panel:
 
     def part(self, rows: Mask | None, cols: Mask | None) -> Panel:
         """The same, on fewer cotangents and columns (masks)."""
-        r = np.ones(len(self.got), bool) if rows is None else rows
-        c = np.ones(len(self.cols), bool) if cols is None else cols
+        r, c = _chosen(rows), _chosen(cols)
         return Panel(
             self.cols[c],
             None if self.rows is None else self.rows[r],
             None if self.cotangents is None else self.cotangents[r],
-            self.got[r][:, c],
-            self.want[r][:, c],
-            self.bound[r][:, c],
-            self.own[r][:, c],
-            self.ok[r][:, c],
-            self.bad[r][:, c],
+            *(a[r][:, c] for a in (self.got, self.want, self.bound, self.own)),
+            *(a[r][:, c] for a in (self.ok, self.bad)),
             self.point,
         )
 
@@ -76,6 +71,11 @@ class Panel:
 def _inside(coordinates: Coordinates, leaf: Leaf) -> Mask:
     out: Mask = (coordinates >= leaf.start) & (coordinates < leaf.start + leaf.size)
     return out
+
+
+def _chosen(mask: Mask | None) -> Mask | slice:
+    """A mask as an index; a slice where it leaves out nothing, for that copies nothing."""
+    return slice(None) if mask is None or mask.all() else mask
 
 
 def of_block(block: Measured, point: Vector) -> Panel:
