@@ -420,7 +420,7 @@ class Question:
     ) -> None:
         """What values at these steps say of the answers."""
         moved = [self.moved(us, t) for t in step.steps]
-        self._heard(us, moved)
+        self.heard(us, moved)
         noisy, usual = self.typical(step, moved)
         along = Along(
             self.source, step, self.base, moved, us, self.sizes, noisy, self.loose
@@ -479,7 +479,7 @@ class Question:
             self.rooms[key] = self.cast(x, leaf.precision)
         return self.rooms[key]
 
-    def _heard(self, us: dict[int, Any], moved: list[list[Any]]) -> None:
+    def heard(self, us: dict[int, Any], moved: list[list[Any]]) -> None:
         """Where nothing moved, the function must be still on one side at least.
 
         Else it may be a staircase, and its steps are to be seen the long way.

@@ -184,8 +184,8 @@ def by_cells(p: Probes, a: Along, lane: Lanes, worth: Worth) -> None:
 
     Raises ``Odd`` where a number disagrees.
     """
-    sums, noise = _expected(p, a, lane)
-    got, own = _answered(p, a, lane)
+    sums, noise = expected(p, a, lane)
+    got, own = answered(p, a, lane)
     xp, rooms, ratios = p.rule.xp, [], []
     shared = SYSTEMATIC * p.rule.domain.unit
     for v, g in zip(sums, got, strict=True):
@@ -213,7 +213,7 @@ def by_cells(p: Probes, a: Along, lane: Lanes, worth: Worth) -> None:
         worth.entry.append(_one_entry(p, a, k, room, lane))
 
 
-def _expected(p: Probes, a: Along, lane: Lanes) -> tuple[list[pooled.Values], Any]:
+def expected(p: Probes, a: Along, lane: Lanes) -> tuple[list[pooled.Values], Any]:
     """By cotangent the sums of each cell's weighted values, and their noise squared."""
     xp, zeros = p.rule.xp, p.rule.zeros
     sums = [[zeros(lane.extents) for _ in range(3)] for _ in p.ybars]
@@ -238,7 +238,7 @@ def _expected(p: Probes, a: Along, lane: Lanes) -> tuple[list[pooled.Values], An
     return [pooled.Values(first, second, bend) for first, bend, second in sums], noise
 
 
-def _answered(p: Probes, a: Along, lane: Lanes) -> tuple[list[Any], Any]:
+def answered(p: Probes, a: Along, lane: Lanes) -> tuple[list[Any], Any]:
     """By cotangent <x̄, u> of each cell, and the squared rounding that it may carry."""
     xp, cast = p.rule.xp, p.rule.cast
     got = [p.rule.zeros(lane.extents) for _ in p.xbars]

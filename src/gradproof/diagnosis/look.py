@@ -53,8 +53,12 @@ class Panel:
             self.cols[c],
             None if self.rows is None else self.rows[r],
             None if self.cotangents is None else self.cotangents[r],
-            *(a[r][:, c] for a in (self.got, self.want, self.bound, self.own)),
-            *(a[r][:, c] for a in (self.ok, self.bad)),
+            self.got[r][:, c],
+            self.want[r][:, c],
+            self.bound[r][:, c],
+            self.own[r][:, c],
+            self.ok[r][:, c],
+            self.bad[r][:, c],
             self.point,
         )
 
