@@ -12,6 +12,7 @@ from gradproof.space import Vector, largest
 from gradproof.verdict import Linearity
 
 FACTOR = -4.0  # a power of two, so that a linear rule answers to the bit
+CALLS = 5
 LARGE = {"float64": 1024.0, "float32": 1024.0, "bfloat16": 256.0, "float16": 16.0}
 
 

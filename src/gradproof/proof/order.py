@@ -71,6 +71,7 @@ FORM, HISTORY, GRADIENT = "form", "history and linearity", "the gradient"
 OTHERS, CARDS = "other ways of asking", "what may be wrong"
 
 PARTS = 8  # custom gradients inside a callable that are proved alone, at most
+WAYS_A_CALL = 2  # at most
 PATIENCE = 4  # times the repeats, where something is odd
 
 
@@ -121,7 +122,6 @@ def proved(
     rule, options = run.rule, run.options
     options.reached(HISTORY, 0.05)
     wander, wandered = history.history(rule.primal, run.value, another_point(run))
-    again = ways.repeats(rule, run.x, run.ybar, run.got, run.own)
     base = replace(
         base,
         stateful=f"{wandered} outputs changed by up to {wander:.1e} (relative)"
@@ -165,7 +165,7 @@ def proved(
         curves=curves_of(truth or rule, shown),
     )
     options.reached(CARDS, 0.9)
-    evidence = repeated(run, evidence, again)
+    evidence = repeated(run, evidence)
     undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
     undecided = (*built.undecided, *stopped, *heard.undecided, *undecided)
     if wandered:
@@ -191,15 +191,19 @@ def proved(
 
 
 def curves_of(rule: Rule, shown: Compared) -> tuple[Curve, ...]:
-    """Those of a large problem only where something is wrong: they take as long."""
+    """Where nothing is wrong with fewer steps, or none of a large problem."""
     n, m = rule.primal.domain.size, rule.primal.codomain.size
     if max(n, m) > LARGE and not shown.wrong:
         return ()
     return curves.curves(rule.primal, shown)
 
 
-def repeated(run: Run, evidence: Evidence, seen: ways.Spread) -> Evidence:
-    """What repeats told; on suspicion there are more, for a race is seldom lost."""
+def repeated(run: Run, evidence: Evidence) -> Evidence:
+    """What repeats told; on suspicion there are more, for a race is seldom lost.
+
+    A call that was held against another answer would have shown a race as well, so that
+    these count as repeats.
+    """
     lin = evidence.linearity
     odd = evidence.wrong or (lin is not None and bool(lin.broken()))
     odd |= any(
@@ -207,6 +211,9 @@ def repeated(run: Run, evidence: Evidence, seen: ways.Spread) -> Evidence:
         for a in evidence.asked
     )
     question = (run.rule, run.x, run.ybar, run.got, run.own)
+    rows = 0 if evidence.block is None else len(evidence.block.rows)
+    known = rows + linearity.CALLS + len(evidence.asked) // WAYS_A_CALL
+    seen = ways.repeats(*question, known=known)
     if odd and not seen.odd:
         seen = ways.repeats(*question, patience=PATIENCE)
     probe = ways.odd_one(*question, seen)
