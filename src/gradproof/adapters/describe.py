@@ -24,6 +24,7 @@ _FLOATING = {
 }  # fmt: skip
 _BOUNDS: dict[int, tuple[float, float]] = {}
 _PATTERNS: dict[int, str] = {}
+_FIXED: set[int] = set()
 
 
 # Bounds of the values at which a function may be asked, and the set that the values lie
@@ -38,6 +39,17 @@ def bound(thing: Any, low: float, high: float, pattern: str = "") -> None:
     if pattern:
         _PATTERNS[id(thing)] = pattern
         weakref.finalize(thing, _PATTERNS.pop, id(thing), None)
+
+
+def fix(thing: Any) -> None:
+    """Remember for as long as ``thing`` lives that no gradient is asked for it."""
+    _FIXED.add(id(thing))
+    weakref.finalize(thing, _FIXED.discard, id(thing))
+
+
+def is_fixed(thing: Any) -> bool:
+    """Whether that was remembered."""
+    return id(thing) in _FIXED
 
 
 def bounds_of(thing: Any) -> tuple[float, float]:
@@ -109,14 +121,18 @@ def realise(
 
     Floating-point ones that are not ``fixed`` require grad. They are tensors where
     PyTorch is imported, unless ``thing`` is a function of a module that knows NumPy
-    only, or ``arrays`` are asked for.
+    only, the caller's own values beside them are arrays, or ``arrays`` are asked for.
     """
-    with_torch = "torch" in sys.modules and not (arrays or _numpy_only(thing))
+    given = [d.value for d in drawn if d.array is None]
+    arrays = arrays or _numpy_only(thing) or _beside_arrays(given)
+    with_torch = "torch" in sys.modules and not arrays
     make = _tensor if with_torch else _array
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
+    own = [d.value for d in drawn if d.array is None and not d.fixed]
+    asked = any(getattr(value, "requires_grad", False) for value in own)
     for one in drawn:
-        value = _declared(one) if one.array is None else make(one)
+        value = _declared(one, asked=asked) if one.array is None else make(one)
         if one.keyword:
             kwargs[one.name] = value
         else:
@@ -124,25 +140,35 @@ def realise(
     return tuple(args), kwargs
 
 
-def _declared(one: Drawn) -> Any:
+def _declared(one: Drawn, *, asked: bool) -> Any:
     """The caller's own value; under another name where something was said of it.
 
-    What is remembered of it must not stick to the caller's own object.
+    What is remembered of it must not stick to the caller's own object. ``asked``:
+    whether the caller marked some of his tensors; else all vary that are not fixed.
     """
     value = one.value
     told = one.pattern or np.isfinite(one.low) or np.isfinite(one.high) or one.fixed
-    if not told or not hasattr(value, "dtype") or not hasattr(value, "shape"):
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         return value
-    if hasattr(value, "detach"):
+    if hasattr(value, "detach") and (told or not asked):
         value = value.detach()
         if value.is_floating_point() or value.is_complex():
             value.requires_grad_(not one.fixed)
-    elif isinstance(value, np.ndarray):
+    elif isinstance(value, np.ndarray) and told:
         value = value.view()
+        if one.fixed:
+            fix(value)
     else:
         return value
     bound(value, one.low, one.high, one.pattern)
     return value
+
+
+def _beside_arrays(given: list[Any]) -> bool:
+    """Whether the caller's own values are arrays of NumPy's, and no tensors."""
+    return any(isinstance(a, np.ndarray) for a in given) and not any(
+        hasattr(a, "detach") for a in given
+    )
 
 
 def _numpy_only(thing: Any) -> bool:
@@ -180,6 +206,8 @@ def _array(one: Drawn) -> Any:
             f"give float32, or import torch first"
         )
     a = np.array(one.array, dtype=one.dtype)
+    if one.fixed:
+        fix(a)
     bound(a, one.low, one.high, one.pattern)
     return a
 
@@ -212,7 +240,8 @@ def _drawn(name: str, value: Any, keyword: Any, *, asked: bool) -> Drawn:
         return Drawn(name, None, keyword=bool(keyword), value=value)
     dtype = str(value.dtype).removeprefix("torch.")
     low, high = bounds_of(value)
-    fixed = dtype in _FLOATING and asked and not getattr(value, "requires_grad", False)
+    unmarked = asked and not getattr(value, "requires_grad", False)
+    fixed = is_fixed(value) or (dtype in _FLOATING and unmarked)
     return Drawn(
         name, _numbers(value, dtype), dtype=dtype, fixed=fixed, low=low, high=high,
         keyword=bool(keyword), pattern=pattern_of(value),

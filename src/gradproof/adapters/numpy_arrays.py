@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradproof.adapters import trees
-from gradproof.adapters.describe import bounds_of, pattern_of
+from gradproof.adapters.describe import bounds_of, is_fixed, pattern_of
 from gradproof.errors import UsageError
 from gradproof.space import Leaf, Space, Vector
 
@@ -131,7 +131,11 @@ def sorted_arguments(
 ) -> tuple[Arguments, Vector]:
     """The arguments, sorted into what varies and what stays."""
     everything = [item for _, item in trees.walk((args, kwargs))]
-    wanted = is_floating if any(map(is_floating, everything)) else is_number
+    kind = is_floating if any(map(is_floating, everything)) else is_number
+
+    def wanted(item: Any) -> bool:
+        return kind(item) and not is_fixed(item)
+
     leaves: list[tuple[str, Any]] = []
     names = trees.argument_paths(thing, args)
     parts = [

@@ -10,6 +10,8 @@ from gradproof.diagnosis.words import gradient_of, joined
 from gradproof.space import Leaf
 from gradproof.verdict import Severity
 
+DATA = "; where it is data that needs none, pass it as arg.fixed"
+
 
 def _match(look: Look) -> Match | None:
     absent = [a for a in look.wrong_leaves if _nothing(look, a)]
@@ -30,7 +32,7 @@ def _match(look: Look) -> Match | None:
         )
         + tuple(f"the graph is cut at {cut}" for cut in cuts),
         note="a parameter without gradient is skipped by the optimiser in silence",
-        help=_help(look, absent),
+        help=_help(look, absent) + (DATA if what == "None" else ""),
         paths=tuple(paths),
     )
 
