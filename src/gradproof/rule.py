@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradproof.space import Leaf, Mask, Space, Vector
+from gradproof.space import Leaf, Mask, Matrix, Space, Vector
 from gradproof.verdict import Effect, Failure, Form, Severity, Source
 
 # The effect of a compiler that compiled nothing of a function, and ran it as it is.
@@ -253,6 +253,13 @@ class Rule(ABC):
 
         The plain way is lean: it may leave form and effects out; ``inspect`` has them.
         """
+
+    def rows(self, x: Vector, rows: np.ndarray[Any, Any]) -> Matrix | None:
+        """The vjps at ``x`` of unit cotangents, in one go; None where that is refused.
+
+        They may be rounded otherwise than those that are asked one by one.
+        """
+        return None
 
     def inspect(self, x: Vector, ybar: Vector) -> Reply:
         """The plain vjp once more, watched: with its form and every side effect."""

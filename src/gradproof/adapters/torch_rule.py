@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from gradproof.adapters import (
     torch_inspect,
     torch_parts,
     torch_present,
+    torch_rows,
     torch_second,
     torch_together,
     torch_ways,
@@ -36,7 +38,7 @@ from gradproof.rule import (
     Way,
     Witness,
 )
-from gradproof.space import Space, Vector
+from gradproof.space import Matrix, Space, Vector
 from gradproof.verdict import Failure, Source
 
 
@@ -209,6 +211,10 @@ class TorchRule(Rule):
             return Reply(None, output_failure(error))
         except Exception as error:
             return Reply(None, failure_of(error))
+
+    def rows(self, x: Vector, rows: np.ndarray) -> Matrix | None:
+        """The vjps of unit cotangents from one graph, batched as far as that goes."""
+        return torch_rows.rows_of(self, x, rows)
 
     def inspect(self, x: Vector, ybar: Vector) -> Reply:
         """The plain vjp, with its form and every side effect."""
