@@ -83,11 +83,11 @@ def adapt(
         return torch_adapt.adapt(thing, inputs, kwargs, vjp=vjp, **rest)
     if not halves:
         raise UsageError(_no_rule(thing))
-    from gradproof.adapters import numpy_pair
+    from gradproof.adapters import numpy_adapt, numpy_pair
 
     [(kind, half)] = halves.items()
     backward = numpy_pair.Backward(half, kind)
-    return numpy_pair.adapt(thing, inputs, kwargs, backward=backward, **rest)
+    return numpy_adapt.adapt(thing, inputs, kwargs, backward=backward, **rest)
 
 
 def primal(
@@ -115,9 +115,9 @@ def primal(
         from gradproof.adapters import torch_adapt
 
         return torch_adapt.forward_of(thing, inputs, kwargs, reset=reset, name=name)
-    from gradproof.adapters import numpy_pair
+    from gradproof.adapters import numpy_adapt
 
-    return numpy_pair.forward_of(thing, inputs, kwargs, reset=reset, name=name)
+    return numpy_adapt.forward_of(thing, inputs, kwargs, reset=reset, name=name)
 
 
 @contextmanager

@@ -9,19 +9,9 @@ from typing import Any
 import numpy as np
 
 from gradproof.adapters import numpy_ways, randomness, trees
-from gradproof.adapters.failures import failure_of, peeled
-from gradproof.adapters.numpy_arrays import (
-    Arguments,
-    Array,
-    Shape,
-    is_number,
-    sorted_arguments,
-    write,
-)
-from gradproof.adapters.numpy_primal import Calls, NumpyPrimal, complex_step
-from gradproof.adapters.reach import reached
-from gradproof.adapters.sources import source_of
-from gradproof.errors import UsageError, UserCodeError
+from gradproof.adapters.failures import failure_of
+from gradproof.adapters.numpy_arrays import Array, Shape, is_number, write
+from gradproof.adapters.numpy_primal import NumpyPrimal, complex_step
 from gradproof.rule import PLAIN, Primal, Reference, Reply, Rule, Way, Witness
 from gradproof.space import Vector
 from gradproof.verdict import Effect, Failure, Form, Returned, Source
@@ -303,115 +293,3 @@ def _note(
         new = np.frombuffer(_bytes(a), np.uint8).reshape(np.size(a), -1)
         n = int((old != new).any(axis=1).sum())
         effects.append(Effect(slug, path, f"{n} of {np.size(a)} entries changed"))
-
-
-def adapt(
-    thing: Any,
-    inputs: Any,
-    kwargs: dict[str, Any] | None,
-    *,
-    backward: Backward,
-    reference: Callable[..., Any] | None = None,
-    surrogate: Callable[..., Any] | None = None,
-    reset: Callable[[], Any] | None = None,
-    name: str | None = None,
-) -> NumpyRule:
-    """The rule of a NumPy pair at the given inputs; see ``adapters.adapt``."""
-    for half, call in (
-        ("a forward function", thing),
-        (f"{backward.kind}=", backward.call),
-    ):
-        if not callable(call):
-            raise UsageError(
-                f"Expected {half} that can be called but got {type(call).__name__}."
-            )
-    called = name or str(getattr(thing, "__name__", type(thing).__name__))
-    arguments, point = sorted_arguments(
-        thing, trees.positional(inputs), dict(kwargs or {}), called
-    )
-    near = [*arguments.plain, *reached(thing), *reached(backward.call)]
-    generators = [(p, g) for p, g in near if randomness.source_of(g, p)]
-    calls = Calls(generators)
-    primal = _primal(thing, arguments, calls, point, reset, called)
-    _some_output(primal, called, "gradient is to be checked")
-    if backward.kind == "gradient" and primal.codomain.size != 1:
-        shape = primal.codomain.leaves[0].shape
-        raise UsageError(
-            f"gradient= is for a function with one output number but {called} gives "
-            f"shape {shape}; pass vjp= or jacobian=."
-        )
-    rule = NumpyRule(
-        primal,
-        backward,
-        source_of(backward.call, called, "pair", thing),
-        arguments.notes,
-    )
-    for keyword, call in (("surrogate", surrogate), ("reference", reference)):
-        if call is None:
-            continue
-        if not callable(call):
-            raise UsageError(
-                f"Expected {keyword}= to be a function of the same arguments but got "
-                f"{type(call).__name__}, which cannot be called."
-            )
-        other = _primal(call, arguments, calls, point, None, f"{keyword}=")
-        if [a.shape for a in other.codomain] != [a.shape for a in primal.codomain]:
-            raise UsageError(
-                f"{keyword}= gives another output than {called}; it must return the "
-                f"same structure and shapes."
-            )
-        if keyword == "surrogate":
-            rule.primal = other
-        else:
-            rule.plain = other
-    return rule
-
-
-def forward_of(
-    thing: Any,
-    inputs: Any,
-    kwargs: dict[str, Any] | None,
-    *,
-    reset: Callable[[], Any] | None = None,
-    name: str | None = None,
-) -> NumpyPrimal:
-    """A NumPy function on its own, at the given inputs; see ``adapters.primal``."""
-    if not callable(thing):
-        raise UsageError(
-            f"Expected a function that can be called but got {type(thing).__name__}."
-        )
-    called = name or str(getattr(thing, "__name__", type(thing).__name__))
-    arguments, point = sorted_arguments(
-        thing, trees.positional(inputs), dict(kwargs or {}), called
-    )
-    near = [*arguments.plain, *reached(thing)]
-    calls = Calls([(p, g) for p, g in near if randomness.source_of(g, p)])
-    primal = _primal(thing, arguments, calls, point, reset, called)
-    _some_output(primal, called, "derivative is asked for")
-    return primal
-
-
-def _some_output(primal: NumpyPrimal, called: str, wanted: str) -> None:
-    if not primal.outs:
-        raise UsageError(
-            f"{called} returned {type(primal.result).__name__} where an array of "
-            f"floating-point numbers was expected; return the array whose {wanted}."
-        )
-
-
-def _primal(
-    call: Callable[..., Any],
-    arguments: Arguments,
-    calls: Calls,
-    point: Vector,
-    reset: Callable[[], Any] | None,
-    called: str,
-) -> NumpyPrimal:
-    try:
-        return NumpyPrimal(call, arguments, calls, point, reset)
-    except Exception as error:
-        failure = failure_of(error)
-        raise UserCodeError(
-            f"{called} raised {failure.kind} at the given inputs: {failure.message}",
-            failure.trace,
-        ) from peeled(error)
