@@ -108,11 +108,12 @@ def _located(
     """The place of what is wrong in each leaf, by masked directions."""
     bad = [d for d in found.directions if off(d)]
     worst = max(bad, key=lambda d: abs(d.got - d.expected) / (d.bound or 1.0))
-    probe = next(p for p in found.probes if p.cotangent is worst.cotangent)
+    first = next(p for p in found.probes if p.cotangent is worst.cotangent)
+    probes = [first, *(p for p in found.probes if p is not first)]
     end = time.perf_counter() + LOCATE_SECONDS
     out = []
     for lanes in every:
-        masked = _Masked(rule, oracle, lanes, probe, u, end)
+        masked = _Masked(rule, oracle, lanes, probes, u, end)
         try:
             place = locate(lanes, masked.off, rng, masked.everything())
         except _OutOfTime:
@@ -133,7 +134,7 @@ class _Masked:
     rule: Rule
     oracle: Differences
     lanes: Lanes
-    probe: Probe
+    probes: list[Probe]
     u: Vector
     end: float  # when to give up (on the clock)
     thorough: bool = False
@@ -157,9 +158,11 @@ class _Masked:
         u[part] = np.where(chosen, self.u[part], 0.0)
         along = slope(self.oracle, u)
         if self.thorough:
-            d = directions(self.rule, self.oracle, along, [self.probe], "thorough")[0]
-            return np.array([off(d)])
-        return cells(self.rule, self.lanes, along, self.probe).off
+            found = directions(self.rule, self.oracle, along, self.probes, "thorough")
+            return np.array([any(off(d) for d in found)])
+        # Errors of both signs may cancel for one cotangent.
+        bad = [cells(self.rule, self.lanes, along, p).off for p in self.probes]
+        return np.asarray(np.any(bad, axis=0))
 
 
 def _edges(

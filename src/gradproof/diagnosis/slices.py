@@ -44,7 +44,7 @@ def named(mask: Sets) -> Named | None:
         box = box & members.reshape(shape)
     if np.array_equal(box, mask):
         return _box(sets)
-    return _square(mask) or _complement(mask)
+    return _square(mask) or _complement(mask) or _run(mask)
 
 
 def _box(sets: list[Sets]) -> Named | None:
@@ -126,9 +126,19 @@ def _complement(mask: Sets) -> Named | None:
     return None
 
 
+def _run(mask: Sets) -> Named | None:
+    """Neighbours in memory that begin or end within a line."""
+    at = np.flatnonzero(mask)
+    first, last = int(at[0]), int(at[-1])
+    if len(at) != last - first + 1:
+        return None
+    words, kind = _along(mask.ravel()) or ("", "")
+    return Named(f".flatten()[{words}]", kind, tuple(range(mask.ndim)))
+
+
 def call(path: str, found: Named) -> str:
     """The name of a named part of an array: "x[:, 3:]", "the diagonal of a"."""
-    if found.text.startswith("["):
+    if found.text.startswith(("[", ".")):
         return path + found.text
     return found.text + path
 

@@ -18,6 +18,9 @@ from gradproof.diagnosis.spans import cotangent
 from gradproof.diagnosis.structure import complexity, components, support
 from gradproof.space import Leaf, Matrix
 
+# Slices along an axis, times entries, up to which a whole number for each is looked for.
+MOST_SLICED = 1 << 24
+
 
 @dataclass(frozen=True, eq=False)
 class Term:
@@ -224,21 +227,28 @@ def multiplied(look: Look) -> str:
         return ""
     leaf = look.wrong_leaves[0]
     wrong = wrong_columns(look)
+    if name_part(leaf, wrong) is None:
+        return ""
     for axis, n in enumerate(leaf.shape):
-        if n < 3 or name_part(leaf, wrong) is None:
+        if n < 3 or n * leaf.size > MOST_SLICED:
             continue
         index = np.arange(leaf.size).reshape(leaf.shape)
-        times = []
-        for k in range(n):
+        others = tuple(a for a in range(index.ndim) if a != axis)
+        odd = wrong[leaf.slice].reshape(leaf.shape).any(axis=others)
+        found: dict[int, int] = {}
+        for k in np.argsort(~odd, kind="stable").tolist():  # what is wrong first
             mine = np.zeros(len(wrong), bool)
             mine[leaf.start + index.take(k, axis).ravel()] = True
             masks = [np.broadcast_to(mine[p.cols], p.got.shape) for p in look.panels]
             r = ratio(look.panels, masks)
             if r is None or r.high - r.low > 0.2 or not r.holds(round(r.mid)):
                 break
-            times.append(round(r.mid))
+            if round(r.mid) < 1:
+                break
+            found[k] = round(r.mid)
+        times = [found[k] for k in sorted(found)]
         steps = {b - a for a, b in pairwise(times)}
-        if len(times) == n and min(times) >= 1 and max(times) > 1 and steps != {0}:
+        if len(times) == n and max(times) > 1 and steps != {0}:
             shown = ", ".join(map(str, times[:6])) + (", …" if n > 6 else "")
             return f"got / expected is {shown} along axis {axis} of {leaf.path}"
     return ""

@@ -83,26 +83,29 @@ def passing(rule: Rule, options: Options) -> Record | None:
 def _failing(
     rule: Rule, options: Options, question: Question, started: float
 ) -> Record | None:
-    """The record of an elementwise rule of which entries are wrong beyond doubt.
+    """The record of a rule of which entries are wrong beyond doubt.
 
     None where that is not so, or where the error may be that of a part inside.
     """
     seen = question.seen
     if seen is None or seen.outs is None or seen.form is None or options.tolerate:
         return None
-    probe = None if rule.parts() else accused(question, rule.primal.point)
-    if probe is None:
+    wrong = None if rule.parts() else accused(question, rule.primal.point)
+    if wrong is None:
         return None
+    probe = wrong.probe
     evidence = replace(
         _evidence(rule),
         value=question.rule.vector(seen.outs),
         form=seen.form,
         effects=seen.effects,
         probes=(probe,),
+        located=wrong.located,
     )
     found = Compared(
         point=probe.point, probes=(probe,), vjps=question.vjps, whole=False,
         evaluations=question.evaluations, method=question.method,
+        counts=(wrong.pairs, 0),
     )  # fmt: skip
     options.reached(CARDS, 0.9)
     run = Run(

@@ -104,7 +104,8 @@ def answer(
         rough = rough or not small or len(request.cols) > gradient.CONFIRMED_COLUMNS
         plan = left.plan(len(request.rows), len(request.cols), rough=rough)
         return block_at(run, rule, x, request.rows, request.cols, plan)
-    plan = left.plan(0, len(request.cols), rough=False)
+    rough = len(request.cols) * m > THOROUGH_ENTRIES
+    plan = left.plan(0, len(request.cols), rough=rough)
     return probe_at(run, rule, x, request, plan)
 
 
