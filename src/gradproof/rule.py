@@ -183,6 +183,14 @@ class Bulk(ABC):
         """``a`` for NumPy; of large arrays this is not free."""
 
     @abstractmethod
+    def top(self, a: Any) -> float:
+        """The largest |a|; infinite where an entry is no number, 0 where there is none."""
+
+    @abstractmethod
+    def same(self, a: Any, b: Any) -> bool:
+        """Whether all entries are equal."""
+
+    @abstractmethod
     def zeros(self, shape: tuple[int, ...]) -> Any:
         """Zeros in float64, on the device of the inputs."""
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gradproof.adapters import torch_inspect
+from gradproof.adapters.torch_compare import largest
 from gradproof.adapters.torch_engines import pull
 from gradproof.adapters.torch_lift import converted
 from gradproof.adapters.torch_program import Program
@@ -80,6 +81,14 @@ class TorchValues(Bulk):
         """``a`` for NumPy."""
         out: np.ndarray[Any, Any] = a.cpu().numpy()
         return out
+
+    def top(self, a: Any) -> float:
+        """The largest |a|; infinite where an entry is no number."""
+        return largest(a)
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Whether all entries are equal."""
+        return torch.equal(a, b)
 
     def zeros(self, shape: tuple[int, ...]) -> Any:
         """A float64 tensor of zeros beside the inputs."""

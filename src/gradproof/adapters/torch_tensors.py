@@ -107,10 +107,12 @@ class Spec:
 
     def tensor(self, view: Array) -> Tensor:
         """A fresh tensor, without grad, that holds the numbers of ``view``."""
-        t = torch.from_numpy(np.array(view, dtype=np.float64, order="C"))
+        t = torch.from_numpy(np.asarray(view, dtype=np.float64, order="C"))
         if self.is_complex:
             t = torch.view_as_complex(t)
-        if self.dtype is not t.dtype or self.device.type != "cpu":
+        if self.dtype is t.dtype and self.device.type == "cpu":
+            t = t.clone()
+        else:
             t = t.to(device=self.device, dtype=self.dtype)
         if self.strides is not None:
             room = torch.empty_strided(

@@ -104,6 +104,9 @@ def _touched(bulk: Bulk, leaf: Leaf, a: Any, b: Any) -> list[Half]:
         differs = a[at] != b[at]
         if leaf.is_complex:
             differs = differs.any(-1)
+        if differs.ndim == 1:
+            found[0][at] |= differs
+            continue
         for axis, seen in enumerate(found):
             moved = bulk.xp.moveaxis(differs, axis, 0)
             seen[at[axis]] |= moved.reshape(moved.shape[0], -1).any(-1)

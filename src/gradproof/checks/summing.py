@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,11 +53,13 @@ class Probes:
         precision = self.rule.domain.leaves[k].precision
         shown = self.rule.cast(self.spread[k][at], self.work)
         if alone:
-            shown = self.rule.xp.fmax(shown, size * self.share[k])
+            room = self.rule.xp.fmax(shown, size * self.share[k])
         else:
-            shown = shown.clip(min=self.usual[k])
-        few = size * (SAFETY * unit(precision)) + underflow(precision)
-        return shown * SAFETY + few
+            room = shown.clip(min=self.usual[k])
+        room *= SAFETY
+        room += size * (SAFETY * unit(precision))
+        room += underflow(precision)
+        return room
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +113,11 @@ class Worth:
         self.left_out += other.left_out
 
 
+def _plus(total: Any, part: Any) -> Any:
+    """A sum that begins with None: to add to 0 is a pass over all entries."""
+    return part if total is None else total + part
+
+
 def each(p: Probes, a: Along, k: int, usual: float, worth: Worth) -> None:
     """An elementwise leaf ``k``: every entry from one direction.
 
@@ -124,15 +132,15 @@ def each(p: Probes, a: Along, k: int, usual: float, worth: Worth) -> None:
         size, moved = abs(got), got * u
         own = p.own(k, at, size, alone=True)
         own_u = own * abs(u)
-        expected, known, sharp = 0.0, 0.0, size >= visible
+        expected, known, sharp = None, None, size >= visible
         for j in range(len(a.base)):
             value, bound = a.step.slope(*a.values(j, at, p.work))
             w = cast(p.ybars[0][j][at], p.work)
             fine = bound <= a.loose * abs(value).clip(min=usual)
-            left_out += int((~fine).sum())
-            sharp = sharp & fine
-            expected = expected + w * value
-            known = known + abs(w) * bound
+            left_out += math.prod(fine.shape) - int(fine.sum())
+            sharp &= fine
+            expected = _plus(expected, w * value)
+            known = _plus(known, abs(w) * bound)
         total.add(moved, expected, known, own_u)
         room, gap = known + own_u, abs(moved - expected)
         if not bool((gap <= room).all()):

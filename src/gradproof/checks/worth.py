@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gradproof.checks.gradient import Compared
-from gradproof.space import Leaf, Space
+from gradproof.space import Leaf, Space, Vector
 from gradproof.verdict import Block, Code, Direction, Limit, Probe, Undecided
 
 # An entry below this share of its block's largest one has no relative limit of its own.
@@ -44,6 +46,21 @@ WHY = {
         "raise budget=, or check a smaller shape",
     ),
 }
+
+
+def hides(values: Sequence[Vector]) -> bool:
+    """Whether a wrong gradient could hide in the ``values`` of the inputs, one each.
+
+    Numbers that are all alike, or 0 and 1 alone, or the same for two inputs, hide which
+    of them is used, and how often.
+    """
+    for v in values:
+        if v.size > 1 and (v == v[0]).all():
+            return True
+        if v.size and np.isin(v, (0.0, 1.0)).all():
+            return True
+    pairs = [(a, b) for i, a in enumerate(values) for b in values[i + 1 :]]
+    return any(a.size and np.array_equal(a, b) for a, b in pairs)
 
 
 def blocks(space_out: Space, space_in: Space) -> list[tuple[Leaf, Leaf]]:

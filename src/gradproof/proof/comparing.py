@@ -225,14 +225,7 @@ def excusing(found: Compared, share: Matrix) -> Compared:
 
 def vague(run: Run, found: Compared) -> bool:
     """Whether a wrong gradient could have hidden in the values given."""
-    values = [run.x[leaf.slice] for leaf in run.domain]
-    for leaf, v in zip(run.domain, values, strict=True):
-        if leaf.size > 1 and (v == v[0]).all():
-            return True
-        if v.size and np.isin(v, (0.0, 1.0)).all():
-            return True
-    pairs = [(a, b) for i, a in enumerate(values) for b in values[i + 1 :]]
-    if any(a.size == b.size and a.size and np.array_equal(a, b) for a, b in pairs):
+    if worth.hides([run.x[leaf.slice] for leaf in run.domain]):
         return True
     b = found.block
     if b is None or not b.whole:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradproof.checks import bulk as bulk_
 from gradproof.checks.accusing import accused
-from gradproof.checks.bulk import Agreed, Question
+from gradproof.checks.bulk import Question
 from gradproof.checks.gradient import Compared
 from gradproof.checks.rounding import SAFETY
 from gradproof.diagnosis import diagnose
@@ -18,7 +18,7 @@ from gradproof.proof.concluding import conclude, not_the_users
 from gradproof.proof.naming import diagnosed
 from gradproof.proof.others import others
 from gradproof.proof.run import Options, Run
-from gradproof.rule import BulkRule, Rule
+from gradproof.rule import Rule
 from gradproof.verdict import Evidence, Record, Severity, Verdict
 
 GRADIENT, OTHERS = "the gradient", "other ways of asking"
@@ -39,26 +39,26 @@ def passing(rule: Rule, options: Options) -> Record | None:
     options.reached(GRADIENT, 0.05)
     rng = np.random.default_rng([options.seed, 0x9E3779B9])
     question = Question(on_arrays, rng)
-    seen = bulk_.agreed(question)
-    if seen is None:
+    if not bulk_.agreed(question):
         return _failing(rule, options, question, started)
-    if not seen.form.graph:
+    if not question.form.graph:
         return None
+    question.let_go()
     notes = (*rule.notes, *not_the_users(rule))
     if bulk_.vague(on_arrays):
         moved = on_arrays.at(bulk_.elsewhere(on_arrays, rng))
-        there = bulk_.agreed(Question(moved, rng))
-        if there is None:
+        there = Question(moved, rng)
+        if not bulk_.agreed(there):
             return None
-        seen = replace(seen, limits=there.limits)
+        question.limits = there.limits
+        del moved, there
         notes = (*notes, MOVED)
-    found = _compared(rule, seen)
-    evidence = replace(_evidence(rule), form=seen.form, effects=seen.effects)
+    found = _compared(rule, question)
+    evidence = replace(_evidence(rule), form=question.form, effects=question.effects)
     if options.ways:
         options.reached(OTHERS, 0.6)
         more = others(
-            rule, options, on_arrays, seen, found,
-            lambda: _run(rule, options, rng, on_arrays, seen),
+            rule, options, question, found, lambda: _run(rule, options, question),
         )  # fmt: skip
         if more.undecided:
             return None
@@ -75,7 +75,7 @@ def passing(rule: Rule, options: Options) -> Record | None:
         return None
     record = conclude(
         rule, options, evidence, found, findings, started,
-        left_out=_left_out(seen), notes=notes,
+        left_out=_left_out(question), notes=notes,
     )  # fmt: skip
     return record if record.verdict is Verdict.PASS else None
 
@@ -135,7 +135,7 @@ def _evidence(rule: Rule) -> Evidence:
     )
 
 
-def _compared(rule: Rule, seen: Agreed) -> Compared:
+def _compared(rule: Rule, seen: Question) -> Compared:
     """What was compared; of the arrays nothing is kept."""
     return Compared(
         point=rule.primal.point,
@@ -148,28 +148,23 @@ def _compared(rule: Rule, seen: Agreed) -> Compared:
     )
 
 
-def _left_out(seen: Agreed) -> tuple[str, ...]:
+def _left_out(seen: Question) -> tuple[str, ...]:
     left = seen.worth.left_out
     total = left + seen.worth.entries
     return (f"{left} of {total} entries (kink)",) if left else ()
 
 
-def _run(
-    rule: Rule,
-    options: Options,
-    rng: np.random.Generator,
-    on_arrays: BulkRule,
-    seen: Agreed,
-) -> Run:
+def _run(rule: Rule, options: Options, seen: Question) -> Run:
     """What the ways of asking need."""
     domain = rule.primal.domain
-    value, ybar = on_arrays.vector(seen.outs), on_arrays.vector(seen.ybar)
-    got, spread = (on_arrays.vector(a) for a in (seen.xbar, seen.spread))
+    value, ybar, got, spread = (
+        seen.rule.vector(a) for a in (seen.start, seen.ybar, seen.xbar, seen.spread)
+    )
     usual = np.empty(domain.size)
     for leaf in domain:
         usual[leaf.slice] = np.sqrt(np.mean(spread[leaf.slice] ** 2))
     return Run(
-        rule, options, rng, rule.primal.point, value, ybar, ybar,
+        rule, options, seen.rng, rule.primal.point, value, ybar, ybar,
         got, SAFETY * (np.maximum(spread, usual) + domain.units() * np.abs(got)),
         seen.form,
     )  # fmt: skip

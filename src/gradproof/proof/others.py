@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradproof.checks import narrower, overflow, ways
-from gradproof.checks.bulk import Agreed
+from gradproof.checks.bulk import Question
 from gradproof.checks.gradient import Compared
 from gradproof.checks.settings import GROSS
 from gradproof.proof.elsewhere import (
@@ -18,7 +18,7 @@ from gradproof.proof.elsewhere import (
     overflowing,
 )
 from gradproof.proof.run import Options, Run
-from gradproof.rule import BulkRule, Rule
+from gradproof.rule import Rule
 from gradproof.verdict import Asked, Elsewhere, Limit, Undecided, Verdict
 
 NARROW = "float32"
@@ -40,12 +40,12 @@ class Others:
 def others(
     rule: Rule,
     options: Options,
-    arrays: BulkRule,
-    seen: Agreed,
+    seen: Question,
     found: Compared,
     vectors: Callable[[], Run],
 ) -> Others:
     """Ask on arrays; ``vectors`` makes the run that what is left is asked by."""
+    arrays = seen.rule
     settled = ways.together(rule, arrays.point, seen.ybar, seen.xbar)
     every = rule.ways()
     run: Run | None = None
@@ -61,7 +61,7 @@ def others(
     elsewhere: tuple[Elsewhere, ...] = ()
     limits: tuple[Limit, ...] = ()
     if all(leaf.precision == "float64" for leaf in rule.primal.domain):
-        if narrower.agrees(rule, arrays, seen.outs, seen.ybar, NARROW):
+        if narrower.agrees(rule, arrays, seen.start, seen.ybar, NARROW):
             elsewhere = (Elsewhere(NARROW, "dtype", Verdict.PASS),)
             limits = (Limit(f"in {NARROW}", GROSS[NARROW]),)
         else:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import gradproof
 from gradproof import adapters
 from gradproof.checks import bulk
-from gradproof.checks.bulk import Agreed, Question
+from gradproof.checks.bulk import Question
 from gradproof.checks.slabs import folded, slabs, spread, within
 from gradproof.numdiff.pooled import Step
 from gradproof.verdict import Verdict
@@ -129,10 +129,11 @@ def _inputs(name: str, dtype: torch.dtype) -> tuple[Tensor, ...]:
     )
 
 
-def _asked(function: Any, xs: tuple[Tensor, ...], seed: int) -> Agreed | None:
+def _asked(function: Any, xs: tuple[Tensor, ...], seed: int) -> Question | None:
     rule = adapters.adapt(function, xs, {}).bulk()
     assert rule is not None
-    return bulk.agreed(Question(rule, np.random.default_rng(seed)))
+    question = Question(rule, np.random.default_rng(seed))
+    return question if bulk.agreed(question) else None
 
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
@@ -167,7 +168,7 @@ def test_the_limits_are_neither_missed_nor_padded(name: str) -> None:
     assert right is not None
     uniform = right.limits[0].value
 
-    def scaled(by: float) -> Agreed | None:
+    def scaled(by: float) -> Question | None:
         plant = lambda gs: [(1 + by) * g for g in gs]  # noqa: E731
         return _asked(_function(name, plant), xs, 0)
 
@@ -275,6 +276,25 @@ def test_values_that_hide_errors_are_compared_elsewhere_too() -> None:
     assert gradproof.check(Op_, given, ways=False).verdict is Verdict.FAIL
 
 
+@pytest.mark.parametrize("power", [1, 2])
+def test_a_lone_factor_of_1_hides_nothing(power: int) -> None:
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, s: Tensor) -> Tensor:
+            ctx.save_for_backward(x, s)
+            return x * s
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Any:
+            x, s = ctx.saved_tensors
+            return g * s**power, (g * x).sum()
+
+    (x,) = _inputs("sin", torch.float64)
+    one = torch.ones((), dtype=torch.float64)
+    verdict = gradproof.check(Scaled, (x, one), ways=False).verdict
+    assert verdict is (Verdict.PASS if power == 1 else Verdict.FAIL)
+
+
 @pytest.mark.parametrize("dtype", DTYPES[:2], ids=str)
 def test_an_elementwise_error_is_named_by_its_index_in_few_calls(
     dtype: torch.dtype,
@@ -290,7 +310,9 @@ def test_an_elementwise_error_is_named_by_its_index_in_few_calls(
     assert worst is not None
     assert worst.place.endswith("[123, 7]")
     assert (worst.wrong, worst.total) == (1, 6000)
-    assert report.record.compared == "6000 of 6000 gradient entries one by one"
+    assert report.record.compared == (
+        "2 direction-cotangent pairs and 6000 of 6000 gradient entries one by one"
+    )
     forwards, backwards = report.record.evaluations
     assert forwards + backwards <= 40
 
