@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradproof.checks.rounding import own_rounding, same_answer_slack
+from gradproof.checks.rounding import by_chance, own_rounding, same_answer_slack
 from gradproof.rule import Rule
 from gradproof.space import Vector, largest
 from gradproof.verdict import Linearity
@@ -23,8 +23,10 @@ def linearity(
     codomain = rule.primal.codomain
     large = min((LARGE[leaf.precision] for leaf in codomain), default=1024.0)
 
-    # Where the plain answer is not a number nothing can be said of linearity.
-    finite = np.isfinite(once)
+    # Where a plain answer is not a number nothing can be said of linearity.
+    finite, second = np.isfinite(once), rule.vjp(x, other).value
+    if second is not None:
+        finite &= np.isfinite(second)
 
     def ask(cotangent: Vector) -> Vector | None:
         value = rule.vjp(x, cotangent).value
@@ -37,17 +39,19 @@ def linearity(
         ]
     )
 
-    def times(k: float) -> Vector | None:
-        """vjp(k·ȳ); where its dtype cannot hold k·x̄, nothing was to be expected."""
-        value, due = ask(k * ybar), k * np.where(finite, once, 0.0)
+    def held(cotangent: Vector, due: Vector) -> Vector | None:
+        """The vjp; where its dtype cannot hold what is due, nothing was to be expected."""
+        value = ask(cotangent)
         return None if value is None else np.where(np.abs(due) < most, value, due)
 
+    once = np.where(finite, once, 0.0)
+    more = once if second is None else np.where(finite, second, 0.0)
     answers = {
         "zero": ask(np.zeros_like(ybar)),
-        "scaled": times(FACTOR),
-        "large": times(large),
-        "other": ask(other),
-        "both": ask(codomain.snap(ybar + other)),
+        "scaled": held(FACTOR * ybar, FACTOR * once),
+        "large": held(large * ybar, large * once),
+        "other": None if second is None else more,
+        "both": held(codomain.snap(ybar + other), once + more),
     }
     slack = same_answer_slack(rule.primal.domain, once, own)
     if answers["other"] is not None:
@@ -56,7 +60,7 @@ def linearity(
         cotangent=ybar,
         other_cotangent=other,
         factor=FACTOR,
-        once=np.where(finite, once, 0.0),
+        once=once,
         large_factor=large,
         slack=slack,
         **answers,
@@ -66,6 +70,8 @@ def linearity(
     # What cancels for one cotangent may leave its rounding for another.
     rng = np.random.default_rng(0)
     for cotangent, got in ((other, answers["other"]), (ybar + other, answers["both"])):
-        more = own_rounding(rule, x, codomain.snap(cotangent), got, rng)
-        slack = slack + same_answer_slack(rule.primal.domain, got, more)
-    return replace(found, slack=slack)
+        lost = own_rounding(rule, x, codomain.snap(cotangent), got, rng)
+        slack = slack + same_answer_slack(rule.primal.domain, got, lost)
+    found = replace(found, slack=slack)
+    moved = by_chance(rule, x, ybar, once) if found.broken() else None
+    return found if moved is None else replace(found, slack=np.fmax(slack, moved))

@@ -77,12 +77,7 @@ def named(
     cols = np.unique(np.concatenate([keep, spread]).astype(np.int64))
     probes, block = _measured(rule, oracle, list(found.probes), cols, most, rng)
     block = endless(block, probe)
-    # A witness, or a guess at structure, accuses nobody: where the columns clear what it
-    # said, it is dropped.
-    if not any(off(d) for d in found.directions) and not block.wrong.any():
-        measured = np.isin(np.arange(n), cols)
-        if not any(p.wrong[measured].any() for p in probes):
-            probes = [_unmeasure(p, ~measured) for p in probes]
+    probes = _cleared(probes, found, block, cols)
     return replace(
         found,
         block=block,
@@ -90,6 +85,33 @@ def named(
         located=tuple(a for a in located if _borne_out(a, rule, probes, cols)),
         evaluations=oracle.evaluations,
     )
+
+
+def _cleared(
+    probes: list[Probe], found: Compared, block: Block, cols: np.ndarray
+) -> list[Probe]:
+    """``probes`` without what they accuse, where all that was measured alone is right.
+
+    A witness, or a guess at structure, accuses nobody.
+    """
+    if any(off(d) for d in found.directions) or block.wrong.any():
+        return probes
+    n = len(probes[0].got)
+    measured = np.isin(np.arange(n), cols)
+    if not any(p.wrong[measured].any() for p in probes):
+        return [_recoded(p, ~measured, Code.UNMEASURED) for p in probes]
+    # What oscillates within a step misleads a quick measurement, and no thorough one.
+    if all(_thoroughly_right(p, block) for p in probes):
+        return [_recoded(p, p.wrong, Code.NOISE) for p in probes]
+    return probes
+
+
+def _thoroughly_right(probe: Probe, block: Block) -> bool:
+    """Whether the block alone tells every accused entry of its columns to be right."""
+    at, ybar = block.cols, probe.cotangent[block.rows]
+    gap = np.abs(probe.got[at] - ybar @ block.value)
+    room = np.abs(ybar) @ block.bound + probe.own[at]
+    return bool((gap <= room)[probe.wrong[at]].all())
 
 
 def _wrong(probes: tuple[Probe, ...]) -> Mask:
@@ -318,10 +340,10 @@ def _spaced(count: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, most).astype(np.int64))
 
 
-def _unmeasure(probe: Probe, mask: Mask) -> Probe:
+def _recoded(probe: Probe, mask: Mask, code: Code) -> Probe:
     e = probe.expected
-    code = np.where(mask, Code.UNMEASURED, e.code).astype(np.int8)
-    return replace(probe, expected=replace(e, code=code))
+    codes = np.where(mask, code, e.code).astype(np.int8)
+    return replace(probe, expected=replace(e, code=codes))
 
 
 def _halve(rule: Rule, oracle: Differences, found: Compared, most: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from gradproof.diagnosis.algebra import AMPLIFY, planted
+from gradproof.diagnosis.algebra import AMPLIFY
 from gradproof.diagnosis.look import Coordinates, Look, Panel
 from gradproof.diagnosis.structure import matching
 from gradproof.space import Leaf, Matrix, Space
@@ -85,14 +85,26 @@ def _compared(p: Panel, source: Coordinates, size: int) -> int | None:
     """How many wrong entries the arrangement explains; None when it is refuted."""
     at = np.full(size + 1, -1)
     at[p.cols] = np.arange(len(p.cols))
-    src = source[p.cols]
+    if _explained(p, np.flatnonzero(p.bad.any(axis=0))[:_TRIED], source, at) is None:
+        return None  # a few refute most of them
+    known = np.append(p.ok.any(axis=0), False)  # the last stands for no column
+    live = (source[p.cols] < 0) | known[at[source[p.cols]]]
+    return _explained(p, np.flatnonzero(live), source, at)
+
+
+def _explained(
+    p: Panel, some: Coordinates, source: Coordinates, at: Coordinates
+) -> int | None:
+    """The same of some columns only, ``at`` being where each coordinate's column is."""
+    src = source[p.cols[some]]
     gone, where = src < 0, at[src]
-    known = gone | (where >= 0)
     want = np.where(gone, 0.0, p.want[:, where])
     bound = np.where(gone, 0.0, p.bound[:, where])
-    ok = (p.ok[:, where] & known) | gone
-    right = planted(p, want, bound, ok)
-    return int((p.bad & ok).sum()) if right.all() else None
+    ok = (p.ok[:, where] & (where >= 0)) | gone
+    room = bound + AMPLIFY * p.own[:, some]
+    with np.errstate(invalid="ignore"):
+        right = (np.abs(p.got[:, some] - want) <= room) | ~ok
+    return int((p.bad[:, some] & ok).sum()) if right.all() else None
 
 
 def undone(look: Look, source: Coordinates) -> tuple[Matrix, ...] | None:

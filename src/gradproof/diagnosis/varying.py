@@ -9,6 +9,7 @@ import numpy as np
 from gradproof.diagnosis.algebra import Ratio, ratio
 from gradproof.diagnosis.look import Look, of_probes
 from gradproof.diagnosis.requests import At, Coordinates, Request
+from gradproof.space import Vector
 from gradproof.verdict import Probe
 
 KEY = "ratio elsewhere"
@@ -41,10 +42,16 @@ def few_wrong(look: Look) -> Coordinates:
         due[p.cols] = np.maximum(due[p.cols], size)
     each = min(FEW, max(2, 2 * FEW // len(look.wrong_leaves)))
     picked = [
-        leaf.start + np.argsort(-due[leaf.slice], kind="stable")[:each]
-        for leaf in look.wrong_leaves
+        leaf.start + _largest(due[leaf.slice], each) for leaf in look.wrong_leaves
     ]
     return np.sort(np.concatenate(picked))
+
+
+def _largest(v: Vector, count: int) -> Coordinates:
+    """Where the largest few are, the first of equal ones."""
+    count = min(count, len(v))
+    some = np.flatnonzero(v >= np.partition(v, -count)[-count])
+    return some[np.argsort(-v[some], kind="stable")[:count]]
 
 
 def elsewhere(look: Look) -> Ratio | None:
