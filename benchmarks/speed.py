@@ -1,6 +1,7 @@
 """What a verdict costs: in units, in copies, in memory, and beside torch's gradcheck.
 
     python benchmarks/speed.py [--cases softplus-1e6-float32,...] [--repeats 3] [--list]
+    python benchmarks/speed.py --all | --growth
 
 A unit is one forward and one backward of the operation; a copy is one pass over inputs
 and outputs at their own width. For each case, in a process of its own with one thread:
@@ -9,6 +10,11 @@ of each stage, and the extra memory at the peak. What the ways cost is told apar
 often the operation itself is called and how long it takes in them, and by how much its
 own slow paths (a strided input, another dtype) exceed its plain price. The small cases
 are also asked of torch.autograd.gradcheck, slow and fast (in float64, which it needs).
+
+Beside each number is its target: a verdict within 12 units and 40 copies, the ways within
+12 units more, memory within 6 times the inputs and outputs and 64 MB, and 5 ms in all for
+a handful of numbers. ``--growth`` prints the time of an element from 10⁴ of them to 10⁷,
+which is to be flat within 1.5 from 10⁶ on, and never to rise.
 
 Times are of the processor, not of the clock, so that other programs do not count.
 """
@@ -153,11 +159,15 @@ ATTENTION = _custom(_attention, _attention_back)
 
 # Name: the Function, the shapes of its inputs, and whether gradcheck slow is bearable.
 CASES: dict[str, tuple[Any, tuple[tuple[int, ...], ...], bool]] = {
+    "softplus-8": (SOFTPLUS, ((8,),), True),
     "softplus-64": (SOFTPLUS, ((64,),), True),
     "softplus-4096": (SOFTPLUS, ((4096,),), True),
     "layernorm-32x256": (NORM, ((32, 256), (256,), (256,)), True),
     "attention-1x2x32x16": (ATTENTION, ((1, 2, 32, 16),) * 3, True),
+    "softplus-1e4": (SOFTPLUS, ((10**4,),), False),
+    "softplus-1e5": (SOFTPLUS, ((10**5,),), False),
     "softplus-1e6": (SOFTPLUS, ((10**6,),), False),
+    "softplus-1e7": (SOFTPLUS, ((10**7,),), False),
     "logaddexp-1e6": (LOGADDEXP, ((10**6,),), False),
     "square-1e7": (SQUARE, ((10**7,),), False),
     "layernorm-4096x1024": (NORM, ((4096, 1024), (1024,), (1024,)), False),
@@ -167,11 +177,18 @@ CASES: dict[str, tuple[Any, tuple[tuple[int, ...], ...], bool]] = {
     "attention-1x8x512x64": (ATTENTION, ((1, 8, 512, 64),) * 3, False),
 }
 USUAL = (
-    "softplus-64-float64", "softplus-4096-float64", "layernorm-32x256-float64",
+    "softplus-8-float64", "softplus-64-float64", "softplus-4096-float64", "layernorm-32x256-float64",
     "attention-1x2x32x16-float64", "softplus-1e6-float32", "softplus-1e6-float64",
     "layernorm-4096x1024-float32", "fusednorm-4096x1024-float32",
     "matmul-512-float32",
 )  # fmt: skip
+LARGE = (
+    "softplus-1e6", "logaddexp-1e6", "layernorm-4096x1024", "fusednorm-4096x1024",
+    "attention-1x8x512x64", "matmul-1024", "square-1e7",
+)  # fmt: skip
+DTYPES = ("float32", "float64", "bfloat16")
+GROWTH = tuple(f"softplus-1e{power}-float32" for power in (4, 5, 6, 7))
+SMALLEST = 100  # entries up to which a verdict is to be there in 5 ms
 
 
 def _inputs(shapes: Any, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
@@ -237,6 +254,7 @@ def one(name: str, repeats: int) -> dict[str, Any]:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     lean += [_proof(function, xs, ways=False) for _ in range(repeats - 1)]
     full = [first] + [_proof(function, xs, ways=True) for _ in range(repeats - 1)]
+    end = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     ways = _ways(function, xs)
     native = sum(t.numel() * t.element_size() for t in (*xs, function.apply(*xs)))
     lean.sort(key=lambda run: run[0])
@@ -250,6 +268,8 @@ def one(name: str, repeats: int) -> dict[str, Any]:
         "stages": lean[len(lean) // 2][2],
         "narrow": narrow * 1024,
         "peak": peak * 1024,
+        "grown": (end - peak) * 1024,
+        "entries": sum(t.numel() for t in xs),
         "native": native,
         "limits": {a.structure: a.value for a in first[1].limits},
         "compared": first[1].compared,
@@ -287,22 +307,29 @@ def _ways(function: Any, xs: Any) -> dict[str, Any]:
 def told(name: str, m: dict[str, Any]) -> None:
     """Print one case."""
     units = m["lean"] / m["unit"]
-    room = 12 * m["unit"] + 40 * m["copy"]
+    small = m["entries"] <= SMALLEST
+    room = 5e-3 if small else 12 * m["unit"] + 40 * m["copy"]
+    target = "5 ms" if small else "(12 units + 40 copies)"
+    fits = 6 * m["native"] + 64e6
     print(
-        f"{name:30} {m['verdict']:9} unit {m['unit'] * 1e3:8.3f} ms, copy "
-        f"{m['copy'] * 1e3:7.3f} ms; verdict {m['lean'] * 1e3:8.1f} ms = {units:6.0f} "
-        f"units ({m['lean'] / room:.1f} × (12 units + 40 copies)); all ways "
-        f"{(m['full'] - m['lean']) / m['unit']:5.0f} units more; peak "
-        f"{m['peak'] / 1e6:6.0f} MB = {m['peak'] / m['native']:4.0f} × native "
-        f"({m['narrow'] / m['native']:.1f} × without the ways, "
-        f"{m['narrow'] / (6 * m['native'] + 64e6):.1f} × (6 × native + 64 MB))"
+        f"{name:30} {m['verdict']:9} unit {m['unit'] * 1e3:.3f} ms, copy "
+        f"{m['copy'] * 1e3:.3f} ms; verdict {m['lean'] * 1e3:.1f} ms = {units:.0f} "
+        f"units, {m['lean'] / room:.2f} × {target}; all ways "
+        f"{(m['full'] - m['lean']) / m['unit']:.0f} units more"
+    )
+    print(
+        f"{'':30} peak memory without the ways {m['narrow'] / 1e6:.0f} MB = "
+        f"{m['narrow'] / m['native']:.1f} × native, {m['narrow'] / fits:.2f} × "
+        f"(6 × native + 64 MB); with them {m['peak'] / 1e6:.0f} MB = "
+        f"{m['peak'] / m['native']:.1f} × native, {m['peak'] / fits:.2f} ×; "
+        f"{m['grown'] / 1e6:.0f} MB more after repeats"
     )
     ways, unit = m["ways"], m["unit"]
     slow = ", ".join(f"{k} {v / unit:.1f}" for k, v in ways["slow"].items())
     apart = sum(max(0.0, v) for v in ways["slow"].values())
     print(
-        f"{'':30} ways, units: {(m['full'] - m['lean'] - apart) / unit:.1f} without the "
-        f"operation's own slow paths ({slow}); {ways['forwards']} forwards and "
+        f"{'':30} ways, units: {(m['full'] - m['lean'] - apart) / unit:.1f} (12) without "
+        f"the operation's own slow paths ({slow}); {ways['forwards']} forwards and "
         f"{ways['backwards']} backwards, {ways['own'] / unit:.1f} in all"
     )
     share = ", ".join(f"{k} {v * 1e3:.1f}" for k, v in m["stages"].items())
@@ -324,6 +351,8 @@ def main() -> int:
     parser.add_argument("--cases", default=",".join(USUAL))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--growth", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.list:
@@ -332,22 +361,38 @@ def main() -> int:
     if options.one:
         print(json.dumps(one(options.one, options.repeats)))
         return 0
-    for name in options.cases.split(","):
-        done = subprocess.run(
-            [
-                sys.executable,
-                __file__,
-                "--one",
-                name,
-                "--repeats",
-                str(options.repeats),
-            ],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        told(name, json.loads(done.stdout.splitlines()[-1]))
+    names = options.cases.split(",")
+    if options.all:
+        names = [*USUAL, *(f"{case}-{dtype}" for case in LARGE for dtype in DTYPES)]
+    if options.growth:
+        names = list(GROWTH)
+    last: dict[str, float] = {}
+    for name in dict.fromkeys(names):
+        seen = _alone(name, options.repeats)
+        told(name, seen)
+        if options.growth:
+            last = _grown(seen, last)
     return 0
+
+
+def _alone(name: str, repeats: int) -> dict[str, Any]:
+    """One case in a process of its own, whose peak of memory is of nothing else."""
+    command = [sys.executable, __file__, "--one", name, "--repeats", str(repeats)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    out: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return out
+
+
+def _grown(seen: dict[str, Any], last: dict[str, float]) -> dict[str, float]:
+    """Print the time of an element, beside that of the size before."""
+    each = {k: seen[k] / seen["entries"] for k in ("lean", "full")}
+    said = [
+        f"{each[k] * 1e9:.0f} ns an element {what}"
+        + (f" ({each[k] / last[k]:.2f} × that of the size before)" if last else "")
+        for k, what in (("lean", "without the ways"), ("full", "with them"))
+    ]
+    print(f"{'':30} {', '.join(said)}", flush=True)
+    return each
 
 
 if __name__ == "__main__":
