@@ -11,7 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import operators as bench
-    from operators_rules import operators, rule, subjects
+    from operators_function import rule
+    from operators_rules import operators, subjects
 
 OPERATORS = (
     "abs", "acos", "add", "amax", "atan2", "bmm", "cat", "clamp", "copysign", "cos",

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradproof.checks import coarse
+from gradproof.checks.confirming import CONFIRMED_COLUMNS as CONFIRMED_COLUMNS
+from gradproof.checks.confirming import confirmed
 from gradproof.checks.rounding import (
     SAFETY,
     jump,
@@ -22,8 +24,6 @@ from gradproof.rule import Rule
 from gradproof.space import Matrix, Space, Vector, unit
 from gradproof.verdict import Block, Code, Direction, Estimate, Limit, Located, Probe
 
-# Above this many suspicious columns a sample is confirmed and stands for the rest.
-CONFIRMED_COLUMNS = 48
 MACHINE = 2.0**-53
 TOGETHER = 8  # rows from which on to ask for them in one go is cheaper
 THOROUGH = 64  # calls that a thorough measurement of one column takes, about
@@ -180,12 +180,17 @@ def implied_rows(
     implied = ask(x)
     far = jump(domain, implied)
 
+    many = len(rows) >= TOGETHER
+    still = rule.rows(x, rows) if many else None
+
     def shaken() -> Matrix:
         at = shake(domain, x, rng)
-        together = rule.rows(at, rows) if len(rows) >= TOGETHER else None
+        together = rule.rows(at, rows) if still is not None else None
         # Only to see roundings: where it may be another answer they are asked singly.
-        near = together is not None and bool((abs(together - implied) <= far).all())
-        return together if together is not None and near else ask(at)
+        if still is None or together is None or (abs(still - implied) > far).any():
+            return ask(at)
+        moved = implied + (together - still)  # rows in one go may be rounded otherwise
+        return moved if bool((abs(moved - implied) <= far).all()) else ask(at)
 
     spread = moves(shaken, implied, 2, far)
     own = np.empty_like(implied)
@@ -231,54 +236,6 @@ def some_columns(block: Block, cols: np.ndarray) -> Block:
     return replace(
         block, cols=cols, **{name: getattr(block, name)[:, cols] for name in names}
     )
-
-
-def confirmed(
-    oracle: Differences, block: Block, most: int = CONFIRMED_COLUMNS
-) -> tuple[Block, int]:
-    """``block`` with its suspicious columns measured again, thoroughly.
-
-    Of many, the ``most`` worst; where one of these is wrong it stands for the rest. Where
-    none is, and there is time (``most`` is not below ``CONFIRMED_COLUMNS``), the next are
-    measured; where there is none, the rest have no answer. Also returned: how many
-    there was no time for.
-    """
-    bad, lost = block.wrong, block.code != Code.OK
-    suspicious = (bad | lost).any(axis=0)
-    loose = _loose(block).any(axis=0) & ~suspicious
-    with np.errstate(invalid="ignore"):
-        gap = np.abs(block.implied - block.value)
-    gap = np.where(np.isfinite(gap), gap, np.inf).max(axis=0, initial=0.0)
-    first = np.flatnonzero(suspicious)
-    if len(first) + loose.sum() > most:
-        first = first[np.argsort(-gap[first], kind="stable")]
-    order = np.concatenate([first, np.flatnonzero(loose)])
-    done = 0
-    while done < len(order):
-        some = order[done : done + most]
-        block = _again(oracle, block, some)
-        done += len(some)
-        rest = order[done:]
-        if block.wrong[:, order[:done]].any() or not bad[:, rest].any():
-            break
-        if most < CONFIRMED_COLUMNS:
-            code = block.code.copy()
-            code[:, rest] = np.where(bad[:, rest], Code.UNMEASURED, code[:, rest])
-            block = replace(block, code=code)
-            break
-    return block, int(suspicious[order[done:]].sum()) if most < CONFIRMED_COLUMNS else 0
-
-
-def _again(oracle: Differences, block: Block, cols: np.ndarray) -> Block:
-    """``block`` with the columns at ``cols`` measured thoroughly."""
-    c = oracle.columns(block.cols[cols], "thorough")
-    new = {
-        name: getattr(block, name).copy()
-        for name in ("value", "bar", "bound", "code", "left", "right")
-    }
-    for name, array in new.items():
-        array[:, cols] = getattr(c, name)[block.rows]
-    return replace(block, **new, evaluations=block.evaluations + c.evaluations)
 
 
 def beside_kinks(oracle: Differences, domain: Space, block: Block) -> Block:
@@ -328,15 +285,6 @@ def endless(block: Block, probe: Probe | None = None) -> Block:
         return block
     code = np.where(nothing, np.int8(Code.DOMAIN), block.code)
     return replace(block, code=code)
-
-
-def _loose(block: Block) -> np.ndarray:
-    """Entries that agree but with a bound that would hide an error of one percent."""
-    size = np.abs(block.value)
-    typical = float(np.median(size[size > 0])) if (size > 0).any() else 0.0
-    with np.errstate(invalid="ignore"):
-        loose: np.ndarray = block.bound > 1e-2 * np.maximum(size, typical)
-    return loose
 
 
 def probe_of(block: Block, x: Vector, ybar: Vector, got: Vector, own: Vector) -> Probe:
