@@ -6,6 +6,7 @@ which alone may accuse.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,8 @@ from gradproof.numdiff import pooled
 from gradproof.rule import Bulk, BulkRule, Watched
 from gradproof.space import unit
 from gradproof.verdict import Effect, Form, Limit
+
+Tell = Callable[[float], None]
 
 ALONE = 4  # leaves that are moved alone, the largest; the others together
 FINE = 1e-4  # a uniform error that two steps must show, or four are taken
@@ -64,9 +67,12 @@ class Question(Answers, Moving):
     once everything agreed.
     """
 
-    def __init__(self, rule: BulkRule, rng: np.random.Generator) -> None:
-        """Begin with nothing known."""
+    def __init__(
+        self, rule: BulkRule, rng: np.random.Generator, tell: Tell | None = None
+    ) -> None:
+        """Begin with nothing known; ``tell`` hears which share of all is done."""
         super().__init__(rule, rng)
+        self.tell = tell or (lambda _: None)
         self.worth = Worth()
         self.narrow: list[Limit] = []
         self.limits: tuple[Limit, ...] = ()
@@ -95,8 +101,11 @@ class Question(Answers, Moving):
         self.finite(seen.outs)
         self.start, self.xbar = seen.outs, seen.grads
         self.tops = self.finite(self.xbar)
+        self.tell(0.1)
         self.linear()
+        self.tell(0.25)
         self.rounded()
+        self.tell(0.35)
         if self.rule.forget():
             raise Odd
         probes = Probes(
@@ -108,7 +117,9 @@ class Question(Answers, Moving):
         if wide is None:
             self.choose()
         self.probes = probes = wide or probes
-        for group in self._groups():
+        groups = self._groups()
+        for i, group in enumerate(groups):
+            self.tell(0.45 + 0.5 * i / len(groups))
             self._along(group, probes)
         again = self.evaluated(self.rule, self.placed(self.rule, {}))
         if not all(map(self.rule.same, again, self.start)):

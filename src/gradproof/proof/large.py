@@ -21,8 +21,7 @@ from gradproof.proof.run import Options, Run
 from gradproof.rule import Rule
 from gradproof.verdict import Evidence, Record, Severity, Verdict
 
-GRADIENT, OTHERS = "the gradient", "other ways of asking"
-CARDS = "what may be wrong"
+GRADIENT, CARDS = "the gradient", "what may be wrong"
 MOVED = "compared at other values too: at the inputs given some error could not show"
 
 
@@ -38,7 +37,10 @@ def passing(rule: Rule, options: Options) -> Record | None:
         return None
     options.reached(GRADIENT, 0.05)
     rng = np.random.default_rng([options.seed, 0x9E3779B9])
-    question = Question(on_arrays, rng)
+    share = (0.6 if options.ways else 0.95) - 0.05
+    question = Question(
+        on_arrays, rng, lambda done: options.reached(GRADIENT, 0.05 + share * done)
+    )
     if not bulk_.agreed(question):
         return _failing(rule, options, question, started)
     if not question.form.graph:
@@ -56,7 +58,6 @@ def passing(rule: Rule, options: Options) -> Record | None:
     found = _compared(rule, question)
     evidence = replace(_evidence(rule), form=question.form, effects=question.effects)
     if options.ways:
-        options.reached(OTHERS, 0.6)
         more = others(
             rule, options, question, found, lambda: _run(rule, options, question),
         )  # fmt: skip

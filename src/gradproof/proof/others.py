@@ -21,6 +21,7 @@ from gradproof.proof.run import Options, Run
 from gradproof.rule import Rule
 from gradproof.verdict import Asked, Elsewhere, Limit, Undecided, Verdict
 
+OTHERS = "other ways of asking"
 NARROW = "float32"
 NONE = np.zeros(0)
 
@@ -45,8 +46,10 @@ def others(
     vectors: Callable[[], Run],
 ) -> Others:
     """Ask on arrays; ``vectors`` makes the run that what is left is asked by."""
+    options.reached(OTHERS, 0.6)
     arrays = seen.rule
     settled = ways.together(rule, arrays.point, seen.ybar, seen.xbar)
+    options.reached(OTHERS, 0.85)
     every = rule.ways()
     run: Run | None = None
     undecided: tuple[Undecided, ...] = ()
@@ -66,5 +69,6 @@ def others(
             limits = (Limit(f"in {NARROW}", GROSS[NARROW]),)
         else:
             elsewhere = other_settings(run or vectors(), None, found)
+    options.reached(OTHERS, 0.95)
     beyond = None if overflow.tame(arrays) else overflowing(rule)
     return Others(asked, elsewhere, beyond, undecided, notes, limits)

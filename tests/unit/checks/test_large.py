@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import io
+import tracemalloc
+import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +150,61 @@ def test_the_stages_are_told_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
         "what may be wrong",
     ]
     assert [share for _, share in told] == sorted(share for _, share in told)
+
+
+def test_a_large_check_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", _Terminal())
+    told: list[tuple[str, float]] = []
+    monkeypatch.setattr(
+        waiting._Shown, "tell", lambda self, stage, share: told.append((stage, share))
+    )
+    gradproof.check(opaque("sin"), (torch.randn(9000, dtype=torch.float64),))
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert max(b - a for a, b in pairwise([*shares, 1.0])) < 0.35
+    stages = [stage for stage, _ in told]
+    assert stages.count("the gradient") > 4
+    assert stages.count("other ways of asking") == 3
+
+
+def _large_tensors() -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sum(
+            t.numel() > 10_000 for t in gc.get_objects() if isinstance(t, torch.Tensor)
+        )
+
+
+class Sine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+        return g * ctx.saved_tensors[0].cos()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_nothing_large_is_left_behind(dtype: torch.dtype) -> None:
+    """Not even until Python's collector comes: memory does not grow with repetition."""
+    x = torch.randn(30_000).to(dtype)
+    gradproof.check(Sine, (x,))
+    gc.collect()
+    gc.disable()
+    try:
+        before = _large_tensors()
+        tracemalloc.start()
+        taken = []
+        for _ in range(3):
+            assert gradproof.check(Sine, (x,)).verdict is Verdict.PASS
+            taken.append(tracemalloc.get_traced_memory()[0])
+        assert _large_tensors() == before
+        assert taken[-1] - taken[0] < 8 * x.numel()  # bytes: of one vector
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 def _checked(budget: float) -> Any:
