@@ -59,6 +59,14 @@ class Primal(ABC):
         """
         return None
 
+    def rounded(self, x: Vector, seed: int, *, fair: bool = True) -> Reply | None:
+        """f(x), all that it rounds on the way rounded up or down at random.
+
+        ``fair``: both as often; else so that the mean of each step is exact. None where
+        the framework's arithmetic cannot be reached.
+        """
+        return None
+
 
 def _same(v: Vector) -> Vector:
     return v
@@ -272,6 +280,13 @@ class Rule(ABC):
     def inspect(self, x: Vector, ybar: Vector) -> Reply:
         """The plain vjp once more, watched: with its form and every side effect."""
         return self.vjp(x, ybar)
+
+    def rounded(self, x: Vector, ybar: Vector, seed: int) -> Reply | None:
+        """The vjp, all that it rounds on the way rounded up or down at random.
+
+        None where the framework's arithmetic cannot be reached.
+        """
+        return None
 
     def replay(self, x: Vector, ybar: Vector) -> Reply | None:
         """The vjp, its backward run with the random state that the forward began with.

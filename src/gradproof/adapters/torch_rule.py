@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gradproof.adapters import (
     torch_inspect,
     torch_parts,
     torch_present,
+    torch_rounding,
     torch_rows,
     torch_second,
     torch_together,
@@ -25,7 +27,7 @@ from gradproof.adapters.failures import failure_of
 from gradproof.adapters.torch_lift import converted, lifted
 from gradproof.adapters.torch_program import OutputChanged, Program, output_failure
 from gradproof.adapters.torch_source import source_of_custom
-from gradproof.adapters.torch_tensors import Spec, to_tensors, to_vector
+from gradproof.adapters.torch_tensors import REAL, Spec, to_tensors, to_vector
 from gradproof.errors import UsageError
 from gradproof.rule import (
     PLAIN,
@@ -73,21 +75,34 @@ class TorchPrimal(Primal):
         """Fresh tensors with the numbers of ``x``."""
         return to_tensors(self.domain, self.program.specs, x)
 
-    def value(self, x: Vector) -> Reply:
+    def value(
+        self, x: Vector, mode: AbstractContextManager[Any] | None = None
+    ) -> Reply:
         """f(x), run without recording a graph where that makes no difference."""
-        outs = self.outputs(x)
+        outs = self.outputs(x, mode)
         if isinstance(outs, Failure):
             return Reply(None, outs)
         return Reply(to_vector(self.codomain, list(outs)))
 
-    def outputs(self, x: Vector) -> list[Tensor] | Failure:
-        """The same as tensors, as the user's code gave them."""
+    def rounded(self, x: Vector, seed: int, *, fair: bool = True) -> Reply:
+        """The value, what it rounds on the way rounded up or down at random."""
+        return self.value(x, torch_rounding.Rounding(seed, self.dtypes(), fair=fair))
+
+    def dtypes(self) -> frozenset[torch.dtype]:
+        """Of the inputs and outputs, by their parts."""
+        return frozenset(REAL[a.precision] for a in (*self.domain, *self.codomain))
+
+    def outputs(
+        self, x: Vector, mode: AbstractContextManager[Any] | None = None
+    ) -> list[Tensor] | Failure:
+        """The same as tensors, as the user's code gave them, run within ``mode``."""
         try:
             with self.program.state, torch.set_grad_enabled(self.recording):
                 tensors = self.tensors(x)
                 if self.recording:
                     tensors = [t.requires_grad_() for t in tensors]
-                return self.program(tensors)
+                with mode or nullcontext():
+                    return self.program(tensors)
         except OutputChanged as error:
             return output_failure(error)
         except Exception as error:
@@ -211,6 +226,11 @@ class TorchRule(Rule):
             return Reply(None, output_failure(error))
         except Exception as error:
             return Reply(None, failure_of(error))
+
+    def rounded(self, x: Vector, ybar: Vector, seed: int) -> Reply:
+        """The vjp, what it rounds on the way rounded up or down at random."""
+        with torch_rounding.Rounding(seed, self.forward.dtypes(), fair=True):
+            return self._pulled(x, ybar)
 
     def rows(self, x: Vector, rows: np.ndarray) -> Matrix | None:
         """The vjps of unit cotangents from one graph, batched as far as that goes."""

@@ -29,6 +29,11 @@ class ChartedRule(Rule):
         """The gradient by the chart's coordinates."""
         return self._gathered(self.rule.vjp(self.chart.out(x), ybar, way))
 
+    def rounded(self, x: Vector, ybar: Vector, seed: int) -> Reply | None:
+        """The same, what the rule rounds on the way rounded up or down."""
+        reply = self.rule.rounded(self.chart.out(x), ybar, seed)
+        return None if reply is None else self._gathered(reply)
+
     def _gathered(self, reply: Reply) -> Reply:
         if reply.value is None:
             return reply

@@ -140,6 +140,30 @@ def within_rounding(space: Space, v: Vector) -> Vector:
     return np.asarray(2.0 * space.units() * ordinary)
 
 
+def by_chance(rule: Rule, x: Vector, ybar: Vector, got: Vector) -> Vector | None:
+    """How far ``got`` = vjp(x, ȳ) moves where all is rounded up or down at random.
+
+    A formula that cancels is stairs: shaking its inputs by one ulp does not show how few
+    digits it has. No less than the r.m.s. of its leaf; ∞ where it may overflow. None
+    where the framework's arithmetic cannot be reached.
+    """
+    out = np.zeros(len(got))
+    for seed in range(2 * SHAKES):
+        reply = rule.rounded(x, ybar, seed)
+        if reply is None:
+            return None
+        if reply.value is not None:
+            with np.errstate(invalid="ignore"):
+                out = np.fmax(out, np.abs(reply.value - got))
+            out[np.isfinite(reply.value) != np.isfinite(got)] = np.inf
+    for leaf in rule.primal.domain:
+        part = out[leaf.slice]
+        known = part[np.isfinite(part)]
+        usual = float(np.sqrt(np.mean(known**2))) if known.size else 0.0
+        out[leaf.slice] = np.fmax(part, usual)
+    return SAFETY * out
+
+
 def leaf_scale(space: Space, v: Vector) -> Vector:
     """The largest finite |v| of each entry's leaf."""
     out = np.zeros(space.size)

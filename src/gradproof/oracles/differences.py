@@ -19,6 +19,7 @@ RELATIVE = 2.0**-30
 # And by so many roundings of the largest output of the same leaf, over the coordinate's
 # size: small outputs are often differences of large ones.
 ROUNDINGS = 4.0
+MOVES = 2.0  # of the same, how far rounding at random moves a value
 SHARED = 2.0**-4  # of the rounding of the largest, the least noise of every output
 SAMPLE = 1 << 15  # coordinates of which the typical size is taken, at most
 REACH = 4.0  # the largest step, in units of a coordinate's scale
@@ -51,6 +52,8 @@ class Differences:
         """Evaluate f at ``point`` (default: the primal's own)."""
         self.primal = primal
         self.lifted = False
+        self.dithered = False
+        self._moved: Vector = np.zeros(primal.codomain.size)
         self.method = "central difference"
         self.evaluations = 0
         self.point = primal.domain.snap(primal.point if point is None else point)
@@ -62,10 +65,23 @@ class Differences:
     def ask(self, x: Vector) -> Vector:
         """f(x), counted; NaN where the user's code failed."""
         self.evaluations += 1
-        value = self.primal.value(x).value
+        reply = None
+        if self.dithered:
+            reply = self.primal.rounded(x, self.evaluations, fair=False)
+        value = (reply or self.primal.value(x)).value
         if value is None:
             return np.full(self.primal.codomain.size, np.nan)
         return np.asarray(value, dtype=np.float64)
+
+    def dither(self, moved: Vector) -> None:
+        """From now on round at random: stairs of rounding become noise, which is seen.
+
+        ``moved`` is how far that moves each value.
+        """
+        self.dithered = True
+        self._moved = np.where(np.isnan(moved), np.inf, moved)
+        self.method = "central difference, rounding at random"
+        self.value = self.ask(self.point)
 
     def scales(self) -> Vector:
         """The step scale of each coordinate, a power of two.
@@ -121,7 +137,8 @@ class Differences:
     def _room(self, value: Array, size: Vector) -> Array:
         """What no difference of values (m, k) can be sharper than; t of size (k,)."""
         known = np.where(np.isfinite(value), np.abs(value), 0.0)
-        return RELATIVE * known + ROUNDINGS * self.unit * self._largest[:, None] / size
+        least = np.fmax(ROUNDINGS * self.unit * self._largest, MOVES * self._moved)
+        return RELATIVE * known + least[:, None] / size
 
     def _each(self, cols: np.ndarray, slopes: Array, plan: str) -> Columns:
         """Every column on its own; ``slopes`` are rough answers, shape (m, k)."""

@@ -157,6 +157,13 @@ class Charted(Primal):
             return Reply(None, Failure("OutOfSet", "outside the set of the input"))
         return self.inner.value(there)
 
+    def rounded(self, x: Vector, seed: int, *, fair: bool = True) -> Reply | None:
+        """f(x(s)), what the function rounds on the way rounded up or down."""
+        there = self.chart.out(x)
+        if not self.chart.inside(there):
+            return None
+        return self.inner.rounded(there, seed, fair=fair)
+
     def lifted(self) -> Primal | None:
         """The same in float64, where the function has it."""
         wide = self.inner.lifted()

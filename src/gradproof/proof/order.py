@@ -11,6 +11,7 @@ from gradproof.checks import (
     constrained,
     curves,
     history,
+    infinite,
     linearity,
     parts,
     plain,
@@ -168,6 +169,7 @@ def proved(
     evidence = repeated(run, evidence)
     undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
     undecided = (*built.undecided, *stopped, *heard.undecided, *undecided)
+    undecided += infinite.untested(found, run.x, run.value)
     if wandered:
         undecided = (stateful(base.stateful),)  # the others are its echoes
     notes = (*rule.notes, *not_the_users(rule), *weighed.notes, *heard.notes)
