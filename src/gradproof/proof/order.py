@@ -23,6 +23,7 @@ from gradproof.checks.rounding import own_rounding
 from gradproof.diagnosis import diagnose
 from gradproof.errors import GradproofError, UsageError
 from gradproof.oracles import chart
+from gradproof.proof import raising
 from gradproof.proof.comparing import (
     LARGE,
     Refined,
@@ -110,7 +111,9 @@ def prove(rule: Rule, options: Options, refined: tuple[Refined, ...] = ()) -> Re
         failure=reply.failure,
     )
     if reply.value is None:
-        return conclude(rule, options, base, None, (), started)
+        lost = raising.raising(primal, x)
+        base = raising.without(base) if lost else base
+        return conclude(rule, options, base, None, (), started, lost)
     own = own_rounding(rule, x, ybar, reply.value, rng)
     run = Run(rule, options, rng, x, value, ybar, other, reply.value, own, base.form, 5)
     return proved(run, base, started, refined)
@@ -172,6 +175,10 @@ def proved(
     undecided += infinite.untested(found, run.x, run.value)
     if wandered:
         undecided = (stateful(base.stateful),)  # the others are its echoes
+    if wander == np.inf or raising.suspected(evidence):
+        lost = raising.raising(rule.primal, run.x)
+        evidence = raising.without(evidence) if lost else evidence
+        undecided = lost or undecided
     notes = (*rule.notes, *not_the_users(rule), *weighed.notes, *heard.notes)
     notes = (*notes, *found.short, *built.notes)
     if shown is not found:
