@@ -71,9 +71,10 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not (_computes(func) and _numbers(args)):
             return func(*args, **kwargs)
         if torch.float64 in self.dtypes:  # there is nothing wider: all may be rounded
+            given = _values((args, tuple(kwargs.values())))
             out = func(*args, **kwargs)
             for got in _each(out):
-                self._shift(got)
+                self._shift(got, given)
             return out
         wide, more = _widened(args), {k: _widened(v) for k, v in kwargs.items()}
         out = func(*args, **kwargs)
@@ -93,11 +94,14 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         coin = torch.rand(like.shape, generator=self.draws, dtype=torch.float64)
         return coin.to(like.device)
 
-    def _shift(self, got: Tensor) -> None:
+    def _shift(self, got: Tensor, given: Tensor) -> None:
+        """Move what may be rounded: no whole number, and none that was given."""
         part = self._ours(got)
-        if part is not None:
-            steps = torch.floor(3 * self._draw(part)) - 1
-            part.add_((steps * _spacing(part.double(), part.dtype)).to(part.dtype))
+        if part is None:
+            return
+        copied = torch.isin(part.abs().double(), given) | (part == part.round())
+        steps = (torch.floor(3 * self._draw(part)) - 1) * ~copied
+        part.add_((steps * _spacing(part.double(), part.dtype)).to(part.dtype))
 
     def _move(self, got: Tensor, exact: Tensor) -> None:
         part = self._ours(got)
@@ -125,6 +129,18 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _each(out: Any) -> list[Tensor]:
     parts = out if isinstance(out, (list, tuple)) else [out]
     return [t for t in parts if isinstance(t, Tensor)]
+
+
+def _values(args: Any) -> Tensor:
+    """The sizes of all real numbers among ``args``, and of their parts."""
+    some = [torch.zeros(0, dtype=torch.float64)]
+    for a in args:
+        if isinstance(a, (list, tuple)):
+            some.append(_values(a))
+        elif isinstance(a, Tensor) and (a.is_floating_point() or a.is_complex()):
+            parts = torch.view_as_real(a.resolve_conj()) if a.is_complex() else a
+            some.append(parts.detach().abs().double().reshape(-1))
+    return torch.cat([t.to(some[-1].device) for t in some])
 
 
 def _spacing(v: Tensor, dtype: torch.dtype) -> Tensor:

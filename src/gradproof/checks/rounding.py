@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -147,15 +148,19 @@ def by_chance(rule: Rule, x: Vector, ybar: Vector, got: Vector) -> Vector | None
     digits it has. No less than the r.m.s. of its leaf; ∞ where it may overflow. None
     where the framework's arithmetic cannot be reached.
     """
-    out = np.zeros(len(got))
-    for seed in range(2 * SHAKES):
-        reply = rule.rounded(x, ybar, seed)
-        if reply is None:
-            return None
-        if reply.value is not None:
-            with np.errstate(invalid="ignore"):
-                out = np.fmax(out, np.abs(reply.value - got))
-            out[np.isfinite(reply.value) != np.isfinite(got)] = np.inf
+    if rule.rounded(x, ybar, 0) is None:
+        return None
+    seeds, endless = count(1), np.zeros(len(got), dtype=bool)
+
+    def ask() -> Array:
+        reply = rule.rounded(x, ybar, next(seeds))
+        if reply is None or reply.value is None:
+            return np.full(len(got), np.nan)
+        endless[np.isfinite(reply.value) != np.isfinite(got)] = True
+        return reply.value
+
+    out = moves(ask, got, 2 * SHAKES, jump(rule.primal.domain, got))
+    out[endless] = np.inf
     for leaf in rule.primal.domain:
         part = out[leaf.slice]
         known = part[np.isfinite(part)]
