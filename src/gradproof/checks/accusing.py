@@ -200,8 +200,9 @@ def _place(q: Question, p: Probes, k: int, lane: Lanes, table: Table) -> Located
     if found is None:
         return None
     mask, solid = found
-    inside = lane.rows(mask).reshape(lane.count, lane.width)
-    around: np.ndarray = ~inside & inside.any(axis=1)[:, None]
+    inside: np.ndarray = lane.rows(mask).astype(bool)
+    live = np.asarray(inside.any(axis=1))
+    around: np.ndarray = ~inside & live[:, None]
     if not around.any():
         around = ~inside
     _alone(masked, inside, SINGLES, table)

@@ -77,7 +77,7 @@ def named(
     cols = np.unique(np.concatenate([keep, spread]).astype(np.int64))
     probes, block = _measured(rule, oracle, list(found.probes), cols, most, rng)
     block = endless(block, probe)
-    probes = _cleared(probes, found, block, cols)
+    probes = cleared(probes, found, block, cols)
     return replace(
         found,
         block=block,
@@ -87,7 +87,7 @@ def named(
     )
 
 
-def _cleared(
+def cleared(
     probes: list[Probe], found: Compared, block: Block, cols: np.ndarray
 ) -> list[Probe]:
     """``probes`` without what they accuse, where all that was measured alone is right.

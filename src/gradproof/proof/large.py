@@ -13,6 +13,7 @@ from gradproof.checks.bulk import Question
 from gradproof.checks.gradient import Compared
 from gradproof.checks.rounding import SAFETY
 from gradproof.diagnosis import diagnose
+from gradproof.oracles import Differences
 from gradproof.proof.comparing import WHOLE_ENTRIES
 from gradproof.proof.concluding import conclude, not_the_users
 from gradproof.proof.naming import diagnosed
@@ -113,6 +114,11 @@ def _failing(
         rule, options, question.rng, probe.point, evidence.value, probe.cotangent,
         probe.cotangent, probe.got, probe.own, seen.form,
     )  # fmt: skip
+    wide = rule.primal.lifted() if question.source is not question.rule else None
+    if wide is not None:
+        oracle = Differences(wide, probe.point)
+        oracle.lifted = True
+        run.oracles.append((rule.primal, probe.point, oracle))
     evidence, findings = diagnosed(run, evidence, None)
     record = conclude(
         rule, options, evidence, found, findings, started,

@@ -14,9 +14,9 @@ from gradproof.checks.rounding import own_rounding
 from gradproof.diagnosis import diagnose
 from gradproof.diagnosis import requests as requests_
 from gradproof.diagnosis.look import EXACT
-from gradproof.oracles import chart, settled
+from gradproof.oracles import Differences, chart, settled
 from gradproof.proof.run import Run, seconds_of
-from gradproof.rule import Rule
+from gradproof.rule import Primal, Rule
 from gradproof.space import Vector
 from gradproof.verdict import (
     Block,
@@ -34,6 +34,7 @@ QUICK_VALUES, THOROUGH_VALUES = 8, 50
 VJPS = 6  # values that three vjps take, of which a row of the rule's own answer is made
 OVERHEAD_SECONDS = 1e-4  # beside each value
 ENTRY_SECONDS = 6e-7  # that a value costs for each output, to be differenced
+MANY_OUTPUTS = 1 << 14  # from which on a choice of oracle is not made again
 ANSWER_ENTRIES = 1 << 22  # of columns of the Jacobian that are held for an answer
 # A block that a card asks for is measured thoroughly up to this size. What is wrong is
 # known by then; it is asked for to be named.
@@ -123,7 +124,7 @@ def probe_at(
     at, cols = chart(domain, x), request.cols
     nothing = np.zeros((codomain.size, len(cols)))
     if at is None:
-        oracle = run.best(rule.primal, x)
+        oracle = _oracle(run, rule.primal, x)
         block = gradient.measured(
             oracle, np.arange(codomain.size), cols, nothing, nothing, plan
         )
@@ -143,6 +144,18 @@ def probe_at(
     code[cols] = known.code
     expected = Estimate(value, bar, bound, noise, code, method=known.method)
     return replace(few, got=got, own=own, expected=expected)
+
+
+def _oracle(run: Run, primal: Primal, x: Vector) -> Differences:
+    """What is differenced at ``x``; of very many outputs as it was at the first point.
+
+    To prove a lift anew may take far longer than the answer.
+    """
+    if primal.codomain.size <= MANY_OUTPUTS:
+        return run.best(primal, x)
+    lifted = any(o.lifted for known, _, o in run.oracles if known is primal)
+    wide = primal.lifted() if lifted else None
+    return Differences(primal if wide is None else wide, x)
 
 
 def _spread(values: Vector, cols: np.ndarray, size: int) -> Vector:
@@ -169,6 +182,6 @@ def _block_plainly(
     run: Run, rule: Rule, x: Vector, rows: np.ndarray, cols: np.ndarray, plan: str
 ) -> Block:
     """The same, coordinate by coordinate: those of a chart keep the bounds of its set."""
-    oracle = run.best(rule.primal, x)
+    oracle = _oracle(run, rule.primal, x)
     implied, own = gradient.implied_rows(rule, x, rows, run.rng)
     return gradient.measured(oracle, rows, cols, implied, own, plan)
