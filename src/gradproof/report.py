@@ -37,7 +37,7 @@ class Report:
     @property
     def detection_limit(self) -> dict[str, float]:
         """The relative error that would have been seen, by structure of error."""
-        return {limit.structure: limit.value for limit in self.record.limits}
+        return {limit.structure: float(limit.value) for limit in self.record.limits}
 
     @property
     def suggestion(self) -> str:

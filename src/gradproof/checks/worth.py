@@ -7,11 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradproof.checks.gradient import Compared
-from gradproof.space import Leaf, Space, Vector
+from gradproof.checks.rounding import HALF
+from gradproof.space import Leaf, Matrix, Space, Vector
 from gradproof.verdict import Block, Code, Direction, Limit, Probe, Undecided
 
 # An entry below this share of its block's largest one has no relative limit of its own.
 VISIBLE = 1e-3
+# One that is far below the typical may be 0 but for rounding: its error is held against
+# the typical one.
+SLIGHT = 0.1
+BLIND = 1.0  # the relative limit of an entry from which on a sign would not be seen
+
+UNSEEN = (
+    "an error as large as the entry itself would not have been seen in {count} of {total} "
+    "entries that are not 0: the derivative there is {value:.3g} ± {bound:.1g}"
+)
+SEE = "a wider dtype, a less noisy forward, reference=, or tolerate= with what is acceptable"
 
 WHY = {
     Code.KINK: (
@@ -147,7 +158,7 @@ def limits(found: Compared) -> tuple[Limit, ...]:
         if d.expected != 0
     ]
     uniform += [a for p in found.probes if (a := probe_limit(p)) is not None]
-    out = [Limit("uniform", min(uniform))] if uniform else []
+    out = [Limit("uniform", float(min(uniform)))] if uniform else []
     entry = _probe_entry(found)
     if entry is not None:
         out.append(Limit("one entry", entry))
@@ -157,7 +168,7 @@ def limits(found: Compared) -> tuple[Limit, ...]:
         d = found.directions[0]
         live = np.abs(d.tangent[d.tangent != 0])
         share = float(np.abs(d.got)) / max(1.0, np.sqrt(live.size))
-        out.append(Limit("one entry", d.bound / share if share else np.inf))
+        out.append(Limit("one entry", float(d.bound / share) if share else np.inf))
     return tuple(out)
 
 
@@ -167,14 +178,52 @@ def _block_limits(b: Block) -> tuple[Limit, ...]:
     top = float(size[known].max(initial=0.0))
     if top == 0:
         return ()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        gap = np.where(b.wrong, 0.0, np.abs(b.implied - b.value))
-        ratio = (b.bound + b.own + gap) / size
+    ratio = _ratios(b)
     seen = known & (size >= VISIBLE * top)
     return (
         Limit("uniform", float(ratio[seen].min())),
         Limit("one entry", float(ratio[seen].max())),
     )
+
+
+def _ratios(b: Block) -> Matrix:
+    """The relative error that would have been seen in each entry.
+
+    Where that is none, of an entry far below the typical one: relative to that.
+    """
+    size = np.abs(b.value)
+    live = size[(b.code == Code.OK) & np.isfinite(size) & (size > 0)]
+    typical = float(np.median(live)) if live.size else 0.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = np.where(b.wrong, 0.0, np.abs(b.implied - b.value))
+        room = b.bound + b.own + gap
+        slight = (size < SLIGHT * typical) & ~(room < BLIND * size)
+        usual = np.fmax(room / typical, float(np.nanmin(room / size)))
+        return np.asarray(np.where(slight, usual, room / size))
+
+
+def blind(found: Compared, domain: Space, codomain: Space) -> tuple[Undecided, ...]:
+    """Undecided where a whole Jacobian has entries of which not even a sign was seen.
+
+    In half precision hardly more than the whole is ever seen, and the limits say so.
+    """
+    b = found.block
+    half = max(domain.unit, codomain.unit) > HALF
+    if b is None or not b.whole or found.directions or half:
+        return ()
+    size = np.abs(np.where(b.code == Code.OK, b.value, 0.0))
+    live = size >= max(VISIBLE * float(size.max(initial=0.0)), np.finfo(float).tiny)
+    lost = live & ~(_ratios(b) < BLIND)
+    if not lost.any():
+        return ()
+    i, j = (int(k) for k in np.argwhere(lost)[0])
+    count = int(lost.sum())
+    detail = UNSEEN.format(
+        count=count, total=int(live.sum()), value=b.value[i, j],
+        bound=b.bound[i, j] + b.own[i, j],
+    )  # fmt: skip
+    where = f"{codomain.place(i)} by {domain.place(j)}"
+    return (Undecided("noise", where, detail, SEE, count),)
 
 
 def probe_limit(p: Probe) -> float | None:

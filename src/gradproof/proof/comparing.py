@@ -50,6 +50,7 @@ PLANNED = "the gradient, about {seconds:.2g} s as planned"
 LARGE = 1 << 16  # inputs or outputs from which a call is not cheap
 
 
+STAIRS = 4.0  # times what shaking shows, from which on a formula cancels
 WHOLE_ENTRIES = 1 << 18  # a Jacobian of more entries is not formed
 
 
@@ -150,6 +151,7 @@ def by_rounding(rule: Rule, found: Compared) -> Compared:
     """``found``, a rule being excused by how far rounding at random moves its answer.
 
     A formula that cancels is stairs as its forward is: shaking its input shows nothing.
+    What shaking shows is no such thing, and in the limits of detection already.
     """
     b = found.block
     if b is None or not b.wrong.any():
@@ -161,7 +163,7 @@ def by_rounding(rule: Rule, found: Compared) -> Compared:
         moved = by_chance(rule, found.point, hot, b.implied[i])
         if moved is None:
             return found
-        share[i] = moved
+        share[i] = np.where(moved > STAIRS * b.own[i], moved, 0.0)
     return excusing(found, share)
 
 
@@ -244,6 +246,16 @@ def excusing(found: Compared, share: Matrix) -> Compared:
         replace(p, own=p.own + np.abs(p.cotangent) @ share) for p in found.probes
     )
     return replace(found, block=block, probes=probes)
+
+
+def kinked(run: Run, rule: Rule, found: Compared) -> bool:
+    """Whether kinks are what left outputs out of the directions."""
+    odd = [d for d in found.directions if d.left_out]
+    if not odd or chart(rule.primal.domain, found.point) is not None:
+        return False
+    oracle = run.best(rule.primal, found.point)
+    code = oracle.direction(odd[0].tangent, "thorough").code
+    return int((code == Code.KINK).sum()) * 2 > int((code != Code.OK).sum())
 
 
 def vague(run: Run, found: Compared) -> bool:

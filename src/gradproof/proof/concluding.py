@@ -23,6 +23,15 @@ from gradproof.verdict import (
     Verdict,
 )
 
+COARSE = (
+    "an error below {limit:.1g} would not have been seen, and {wanted:.1g} was to be"
+)
+BENT = ": along a direction the one-sided slopes of some outputs differ"
+OFF_KINKS = (
+    "check at a point off the kinks (without ties), or raise budget= so that every entry "
+    "is compared by itself"
+)
+
 # Without resolve=, a PASS must at least have been able to see an error of this size.
 UNSEEN = 1.0  # a limit of the dtype given above which nothing was seen there
 RESOLVE = {"float64": 1e-2, "float32": 5e-2, "float16": 0.25, "bfloat16": 0.5}
@@ -93,6 +102,7 @@ def conclude(
     still: bool = False,
     along: str = "",
     inexact: bool = False,
+    kinked: bool = False,
     beyond: frozenset[str] = frozenset(),
 ) -> Record:
     """Verdict, limits and what was not asked.
@@ -113,7 +123,9 @@ def conclude(
     errors = [f for f in findings if f.severity == Severity.ERROR and not f.allowed]
     limits = limits_of(found, evidence)
     if not undecided and not errors and not (inexact and options.resolve is None):
-        undecided = too_coarse(options, evidence, limits)
+        undecided = too_coarse(options, evidence, limits, kinked=kinked)
+        if not undecided and found is not None and not options.tolerate:
+            undecided = worth.blind(found, evidence.domain, evidence.codomain)
     # What leaves the proof undecided is not warned of a second time.
     open_ = {u.reason for u in undecided}
     findings = tuple(
@@ -174,7 +186,7 @@ def limits_of(found: Compared | None, evidence: Evidence) -> tuple[Limit, ...]:
     if found.block is not None and found.block.whole:
         # What lies in the last digits is told by a warning, not by the verdict.
         least = stopping.LAST_DIGITS
-        out = tuple(replace(limit, value=max(limit.value, least)) for limit in out)
+        out = tuple(replace(a, value=float(max(a.value, least))) for a in out)
     for e in evidence.elsewhere:
         if e.kind == "dtype" and e.evidence is not None:
             narrow = worth.probe_limit(e.evidence.probes[0])
@@ -184,7 +196,11 @@ def limits_of(found: Compared | None, evidence: Evidence) -> tuple[Limit, ...]:
 
 
 def too_coarse(
-    options: Options, evidence: Evidence, limits: tuple[Limit, ...]
+    options: Options,
+    evidence: Evidence,
+    limits: tuple[Limit, ...],
+    *,
+    kinked: bool,
 ) -> tuple[Undecided, ...]:
     """Undecided since less was visible than was to be."""
     if not limits:
@@ -203,12 +219,14 @@ def too_coarse(
         uniform, where = narrow.value, f"the gradient {narrow.structure}"
     if uniform <= wanted:
         return ()
+    detail = COARSE.format(limit=uniform, wanted=wanted)
+    if kinked:
+        return (Undecided("kink", where, detail + BENT, OFF_KINKS),)
     return (
         Undecided(
             "noise",
             where,
-            f"an error below {uniform:.1g} would not have been seen, and "
-            f"{wanted:.1g} was to be",
+            detail,
             "a wider dtype, a less noisy forward, reference=, or a larger resolve=",
         ),
     )

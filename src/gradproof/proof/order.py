@@ -31,6 +31,7 @@ from gradproof.proof.comparing import (
     at_settings,
     compare,
     in_last_digits,
+    kinked,
     moved_point,
     never_changes,
     stopping_early,
@@ -196,6 +197,7 @@ def proved(
         rule, options, evidence, found, findings, started, undecided, left_out, notes,
         symmetric=symmetric_only(evidence), still=never_changes(run, found),
         along=constrained.compared(at), inexact=weighed.inexact, beyond=beyond,
+        kinked=kinked(run, truth or rule, found),
     )  # fmt: skip
 
 
