@@ -16,12 +16,13 @@ from gradproof.checks.rounding import (
     moves,
     own_rounding,
     shake,
+    too_large,
     typical,
     within_rounding,
 )
 from gradproof.oracles import Differences
 from gradproof.rule import Rule
-from gradproof.space import Matrix, Space, Vector, unit
+from gradproof.space import Matrix, Space, Vector, largest, unit
 from gradproof.verdict import Block, Code, Direction, Estimate, Limit, Located, Probe
 
 MACHINE = 2.0**-53
@@ -131,7 +132,7 @@ def whole(
     each = THOROUGH * pace[0]
     most = int(min(CONFIRMED_COLUMNS, max(FEWEST, pace[1] / max(each, 1e-9))))
     block, left = confirmed(oracle, block, most)
-    block = outside(oracle, endless(block))
+    block = held(rule.primal.domain, outside(oracle, endless(block)))
     block = beside_kinks(oracle, rule.primal.domain, block)
     block = coarse.unheard(block, oracle.value, rule.primal.codomain)
     got = rule.vjp(x, ybar).value
@@ -159,6 +160,16 @@ def outside(oracle: Differences, block: Block) -> Block:
         return block
     lost = ~np.isfinite(block.implied)
     code = np.where(lost, Code.DOMAIN, block.code).astype(np.int8)
+    return replace(block, code=code)
+
+
+def held(domain: Space, block: Block) -> Block:
+    """``block`` without an answer where a derivative is too large for its input's dtype."""
+    tops = np.concatenate([np.full(a.size, largest(a.precision)) for a in domain])[
+        block.cols
+    ]
+    beyond = too_large(block.implied, block.value, block.bound, tops)
+    code = np.where(beyond, np.int8(Code.DOMAIN), block.code)
     return replace(block, code=code)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradproof.oracles import settled
 from gradproof.rule import Primal, Rule
-from gradproof.space import Space, Vector, underflow, unit
+from gradproof.space import Mask, Space, Vector, underflow, unit
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -167,6 +167,13 @@ def by_chance(rule: Rule, x: Vector, ybar: Vector, got: Vector) -> Vector | None
         usual = float(np.sqrt(np.mean(known**2))) if known.size else 0.0
         out[leaf.slice] = np.fmax(part, usual)
     return SAFETY * out
+
+
+def too_large(got: Array, truth: Array, bound: Array, tops: Array) -> Mask:
+    """Where ``got`` is ∞ since no number up to ``tops`` is the truth: rounded, it is ∞."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        beyond = np.abs(truth) + bound >= 0.5 * tops
+        return np.asarray(np.isinf(got) & (got * truth > 0) & beyond)
 
 
 def leaf_scale(space: Space, v: Vector) -> Vector:

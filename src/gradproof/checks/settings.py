@@ -13,12 +13,13 @@ from gradproof.checks.rounding import (
     leaf_scale,
     own_rounding,
     shake,
+    too_large,
     within_rounding,
 )
 from gradproof.oracles import Differences
 from gradproof.patience import TooLong, allowance, patience
 from gradproof.rule import Reply, Rule
-from gradproof.space import Space, Vector
+from gradproof.space import Space, Vector, largest
 from gradproof.verdict import Asked, Code, Elsewhere, Estimate, Evidence, Probe, Verdict
 
 # A native answer this far from the answer of the same rule in float64, relative to its
@@ -55,6 +56,8 @@ def precision(
         top = np.abs(np.nan_to_num(truth[leaf.slice])).max(initial=0.0)
         bound[leaf.slice] = GROSS[leaf.precision] * top
     code = np.where(np.isfinite(truth), Code.OK, Code.DOMAIN).astype(np.int8)
+    tops = np.concatenate([np.full(a.size, largest(a.precision)) for a in domain])
+    code[too_large(got, truth, own, tops)] = Code.DOMAIN
     if reply.value is None:  # it gave no number now, and did before
         code[:] = Code.DOMAIN
     expected = Estimate(

@@ -27,6 +27,7 @@ TEETH = 64.0  # from so many jumps within the reach on, steps are taken for nois
 FINE = 2.0**20  # from so many on, the slope across them is the answer
 COARSE = 2.0**9  # roundings that make a quantum
 HALF, STAIR = 2.0**-13, 8.0  # a unit of half precision, roundings that make one there
+LOUD = 64.0  # roundings of a value in half precision that are no rounding
 CHUNK = 256  # outputs judged together
 
 # How many standard errors, and how much of the change to the next larger window, go
@@ -160,6 +161,9 @@ def _answer(
     lost = bound * s.h[0] > np.maximum(np.abs(s.start), seen)
     code[lost & ~(bound <= 0.5 * size)] = Code.NOISE
     code[_gridded(s, changes, size) & (code == Code.OK)] = Code.NOISE
+    if s.unit > HALF:  # few steps are below a jump, which the table then calls noise
+        loud = s.sigma > LOUD * s.unit * np.abs(s.start)
+        code[loud & (s.start != 0) & (code == Code.OK)] = Code.NOISE
     # A kink some way off is outside the window; the slope is that of one side then.
     away = (bound <= 0.125 * apart) & (
         np.fmin(np.abs(value - right.value), np.abs(value - left.value))
@@ -197,8 +201,8 @@ def _gridded(s: Samples, changes: Array, slope: Array) -> Bools:
     largest = np.abs(s.start) + np.where(np.isfinite(changes), changes, 0).max(axis=0)
     quanta = 2.0 * s.h[0] * slope / quantum
     coarse = (quanta >= TEETH) & (quanta < FINE) & (quantum > COARSE * s.unit * largest)
-    if s.unit > HALF:
-        coarse |= quantum > STAIR * s.unit * largest
+    if s.unit > HALF:  # by the values next to 0, for far off there may be a pole
+        coarse |= quantum > STAIR * s.unit * (np.abs(s.start) + quantum)
     return np.asarray(still & coarse)
 
 
