@@ -235,7 +235,9 @@ def _proof(
     record = prove(rule, Options(ways=ways, tell=tell))
     end = time.process_time()
     marks = [("adapting", clock), *stages, ("", end)]
-    shares = {name: after - at for (name, at), (_, after) in pairwise(marks)}
+    shares: dict[str, float] = {}
+    for (name, at), (_, after) in pairwise(marks):
+        shares[name] = shares.get(name, 0.0) + after - at
     return end - clock, record, shares
 
 

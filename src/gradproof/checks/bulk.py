@@ -145,8 +145,9 @@ class Question(Answers, Moving):
         value = exact.value(self.placed(exact, {}))
         if value is None or not self.alike(value):
             return None
-        ybars = [[self.cast(y, "float32") for y in ys] for ys in native.ybars]
-        xbars = [wide.pull(ys) for ys in ybars]
+        xbars = [
+            wide.pull([self.cast(y, "float32") for y in ys]) for ys in native.ybars
+        ]
         wide.forget()
         if xbars[0] is None or xbars[1] is None:
             return None
@@ -158,9 +159,8 @@ class Question(Answers, Moving):
         self.narrow = [max(self.narrow, key=lambda a: a.value)]
         least = 4.0 * unit("float32")
         return Probes(
-            wide, (ybars[0], ybars[1]), (xbars[0], xbars[1]),
-            [abs(g) * least for g in xbars[0]], [top * least for top in tops],
-            [least] * len(tops), tops, "float32",
+            wide, native.ybars, (xbars[0], xbars[1]), [],
+            [top * least for top in tops], [least] * len(tops), tops, "float32",
         )  # fmt: skip
 
     def _rounded(self, native: Probes, k: int, exact: Any, top: float) -> float:

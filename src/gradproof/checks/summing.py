@@ -30,9 +30,9 @@ class Probes:
     """The rule's answers to two cotangents, and the rounding that they may carry.
 
     ``spread`` is how far the first answer moved when the question was shaken by about
-    one ulp; ``usual`` is what is usual of that, and ``share`` the same relative to the
-    entries, by leaf. ``tops`` are the largest |x̄|; slopes and answers are compared in
-    the precision ``work``.
+    one ulp (empty where that is nowhere above what is usual); ``usual`` is what is usual
+    of that, and ``share`` the same relative to the entries, by leaf. ``tops`` are the
+    largest |x̄|; slopes and answers are compared in the precision ``work``.
     """
 
     rule: BulkRule
@@ -51,11 +51,10 @@ class Probes:
         a large one.
         """
         precision = self.rule.domain.leaves[k].precision
-        shown = self.rule.cast(self.spread[k][at], self.work)
-        if alone:
-            room = self.rule.xp.fmax(shown, size * self.share[k])
-        else:
-            room = shown.clip(min=self.usual[k])
+        room = size * self.share[k] if alone else (0.0 * size).clip(min=self.usual[k])
+        if self.spread:
+            shown = self.rule.cast(self.spread[k][at], self.work)
+            room = self.rule.xp.fmax(room, shown)
         room *= SAFETY
         room += size * (SAFETY * unit(precision))
         room += underflow(precision)
