@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gradproof.adapters import torch_layouts as layouts
 from gradproof.adapters import torch_ways
-from gradproof.adapters.torch_compare import furthest, largest, same_bits
+from gradproof.adapters.torch_compare import furthest, largest, same_bits, twins
 from gradproof.adapters.torch_engines import Grads, pull
 from gradproof.adapters.torch_tensors import REAL, Spec, dense
 
@@ -167,10 +167,15 @@ def finite(t: Tensor) -> float:
 
 
 def near(got: Tensor | None, want: Tensor, room: float, times: float = 1.0) -> None:
-    """``got`` is ``times`` ``want`` within ``room``; None counts as zeros."""
+    """``got`` is ``times`` ``want``, which is finite, within ``room``.
+
+    None counts as zeros.
+    """
     want = real(want)
-    far = abs(times) * largest(want)
-    if got is not None:
-        far = furthest(real(got), want, times)
+    if got is None:
+        far = abs(times) * largest(want)
+    else:
+        got = real(got)
+        far = 0.0 if times == 1.0 and twins(got, want) else furthest(got, want, times)
     if not far <= room:
         raise Odd
