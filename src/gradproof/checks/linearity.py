@@ -23,36 +23,36 @@ def linearity(
     codomain = rule.primal.codomain
     large = min((LARGE[leaf.precision] for leaf in codomain), default=1024.0)
 
-    # Where a plain answer is not a number nothing can be said of linearity.
-    finite, second = np.isfinite(once), rule.vjp(x, other).value
-    if second is not None:
-        finite &= np.isfinite(second)
-
-    def ask(cotangent: Vector) -> Vector | None:
-        value = rule.vjp(x, cotangent).value
-        return None if value is None else np.where(finite, value, 0.0)
-
     most = np.concatenate(
         [
             np.full(leaf.size, 0.5 * largest(leaf.precision))
             for leaf in rule.primal.domain
         ]
     )
-
-    def held(cotangent: Vector, due: Vector) -> Vector | None:
-        """The vjp; where its dtype cannot hold what is due, nothing was to be expected."""
-        value = ask(cotangent)
-        return None if value is None else np.where(np.abs(due) < most, value, due)
-
+    asked = {
+        "zero": np.zeros_like(ybar),
+        "scaled": FACTOR * ybar,
+        "large": large * ybar,
+        "other": other,
+        "both": codomain.snap(ybar + other),
+    }
+    replies = {name: rule.vjp(x, cotangent).value for name, cotangent in asked.items()}
+    # Where a plain answer is not a number nothing can be said of linearity.
+    second = replies["other"]
+    finite = np.isfinite(once) & (True if second is None else np.isfinite(second))
     once = np.where(finite, once, 0.0)
     more = once if second is None else np.where(finite, second, 0.0)
-    answers = {
-        "zero": ask(np.zeros_like(ybar)),
-        "scaled": held(FACTOR * ybar, FACTOR * once),
-        "large": held(large * ybar, large * once),
-        "other": None if second is None else more,
-        "both": held(codomain.snap(ybar + other), once + more),
-    }
+    due = {"scaled": FACTOR * once, "large": large * once, "both": once + more}
+
+    def held(name: str, value: Vector | None) -> Vector | None:
+        """The vjp; where its dtype cannot hold what is due, nothing was to be expected."""
+        if value is None:
+            return None
+        value = np.where(finite, value, 0.0)
+        room = name not in due or np.abs(due[name]) < most
+        return np.where(room, value, due.get(name, value))
+
+    answers = {name: held(name, value) for name, value in replies.items()}
     slack = same_answer_slack(rule.primal.domain, once, own)
     if answers["other"] is not None:
         slack = slack + same_answer_slack(rule.primal.domain, answers["other"], own)

@@ -96,6 +96,24 @@ def test_what_the_structure_hides_is_no_error() -> None:
     assert gradproof.check(Leaking, (x,), ways=False).verdict is Verdict.PASS
 
 
+class Steep(torch.autograd.Function):
+    """Its gradient, for two cotangents at once, is beyond what float16 can hold."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 30_000
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+        return g * 30_000
+
+
+def test_what_a_dtype_cannot_hold_breaks_no_law() -> None:
+    x = torch.linspace(0.25, 0.75, 32, dtype=torch.float16)
+    report = gradproof.check(Steep, (x,), ways=False)
+    assert "nonlinear-cotangent" not in {f.slug for f in report.findings}, report
+
+
 def _block(value: float, rows: list[int]) -> Block:
     """One column of a Jacobian, measured thoroughly."""
     one = np.ones((len(rows), 1))
