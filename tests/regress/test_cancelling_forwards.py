@@ -106,3 +106,20 @@ def test_the_same_is_seen_in_float64():
     assert judged(name, torch.float64, stably=False).verdict is Verdict.PASS
     wrong = judged(name, torch.float64, stably=False, factor=1.1)
     assert wrong.verdict is Verdict.FAIL
+
+
+def test_a_gradient_that_cancels_where_its_forward_does_not_is_accused():
+    class Std(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return (x - x.mean()).square().mean().sqrt().reshape(1)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            var = ((x * x).mean() - x.mean() ** 2).clamp(min=1e-12)
+            return g * (x - x.mean()) / (x.numel() * var.sqrt())
+
+    x = (uniform(-1, 1) + 3000).float()
+    assert gradproof.check(Std, x, ways=False).verdict is Verdict.FAIL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradproof.oracles.combine import combine
 from gradproof.oracles.differences import Columns, Differences
-from gradproof.oracles.lift import best, explained
+from gradproof.oracles.lift import best, cancels, explained
 from gradproof.oracles.numerical import Derivative, along, jacobian
 from gradproof.oracles.sets import misfit
 from gradproof.oracles.tangent import Chart, Charted, chart, settled
@@ -17,6 +17,7 @@ __all__ = [
     "Differences",
     "along",
     "best",
+    "cancels",
     "chart",
     "combine",
     "explained",

@@ -64,6 +64,11 @@ def cancelling(native: Differences) -> Vector | None:
     return moved if far.any() else None
 
 
+def cancels(primal: Primal, point: Vector) -> bool:
+    """Whether cancellation leaves the values of a narrow primal few of their digits."""
+    return cancelling(Differences(primal, point)) is not None
+
+
 def explained(primal: Primal, wide: Primal, point: Vector) -> bool:
     """Whether rounding, cancellation included, explains how the values differ."""
     native = Differences(primal, point)

@@ -16,9 +16,9 @@ from gradproof.checks import (
     stopping,
     worth,
 )
-from gradproof.checks.gradient import Compared
+from gradproof.checks.gradient import MACHINE, Compared
 from gradproof.checks.rounding import by_chance, nearness
-from gradproof.oracles import Charted, best, chart, explained, settled
+from gradproof.oracles import Charted, best, cancels, chart, explained, settled
 from gradproof.patience import TooLong, allowance, patience
 from gradproof.proof.run import Run, seconds_of
 from gradproof.rule import Rule
@@ -154,7 +154,10 @@ def by_rounding(rule: Rule, found: Compared) -> Compared:
     What shaking shows is no such thing, and in the limits of detection already.
     """
     b = found.block
+    primal = rule.primal
     if b is None or not b.wrong.any():
+        return found
+    if primal.domain.unit > MACHINE and not cancels(primal, found.point):
         return found
     share, hot = np.zeros_like(b.own), np.zeros(rule.primal.codomain.size)
     for i in np.flatnonzero(b.wrong.any(axis=1))[: gradient.CONFIRMED_COLUMNS]:
