@@ -59,6 +59,11 @@ class Rounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.draws = torch.Generator().manual_seed(seed)
         self.dtypes = dtypes
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keep the compiler out: to shield it PyTorch would load it, which takes seconds."""
+        return False
+
     def __torch_dispatch__(
         self,
         func: Any,
