@@ -225,11 +225,14 @@ def _settled(call: Call, inputs: tuple[Tensor, ...]) -> bool:
                 return False
     dense = all(t.layout is torch.strided for t in (*inputs, *found[0]))
     return dense and all(
-        torch.equal(a.nan_to_num(), b.nan_to_num())
-        if a.is_floating_point()
-        else torch.equal(a, b)
-        for a, b in zip(*found, strict=True)
+        torch.equal(_plain(a), _plain(b)) for a, b in zip(*found, strict=True)
     )
+
+
+def _plain(t: Tensor) -> Tensor:
+    """Without NaN, and in a dtype in which tensors can be compared."""
+    wide = t.to(torch.complex64) if t.dtype == torch.complex32 else t
+    return wide.nan_to_num() if t.is_floating_point() else wide
 
 
 def remembered(
@@ -266,7 +269,7 @@ def _places(before: Tensor, after: Tensor) -> Tensor | None:
     """``BLOCK`` results, those that have moved first, in their order; None for all."""
     if before.numel() <= BLOCK or before.layout is not torch.strided:
         return None
-    moved = (before != after).reshape(-1)
+    moved = (_plain(before) != _plain(after)).reshape(-1)
     order = torch.cat([moved.nonzero()[:, 0], (~moved).nonzero()[:, 0]])
     some = order[: max(BLOCK, int(moved.sum()))]
     spread = torch.linspace(0, len(some) - 1, BLOCK, dtype=torch.float64).long()
