@@ -206,8 +206,11 @@ def of_cotangent(look: Look) -> str:
         return ""
     if got_support(p).sum() >= want_support(p).sum():
         return ""
-    step = np.linalg.lstsq(p.got.T, p.want.T, rcond=None)[0].T
-    room = p.bound + AMPLIFY * (np.abs(step) @ p.own)
+    inverse = np.linalg.pinv(p.got)
+    step = p.want @ inverse
+    # Every column has a say in the matrix, the least exact ones too.
+    room = p.bound + (p.bound @ np.abs(inverse)) @ np.abs(p.got)
+    room = room + AMPLIFY * (np.abs(step) @ p.own)
     room = room + 1e-9 * np.abs(step) @ np.abs(p.got)
     if not np.all(np.abs(step @ p.got - p.want) <= 4 * room):
         return ""
