@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,7 +53,7 @@ from gradproof.proof.elsewhere import (
     other_settings,
     overflowing,
 )
-from gradproof.proof.large import passing
+from gradproof.proof.large import MOVED, passing
 from gradproof.proof.memory import LONG_WAY, SHORT_WAY, refuse_too_large
 from gradproof.proof.naming import diagnosed
 from gradproof.proof.run import Options, Run, must
@@ -66,6 +66,7 @@ from gradproof.verdict import (
     Form,
     Record,
     Severity,
+    Undecided,
     Verdict,
 )
 
@@ -120,89 +121,109 @@ def prove(rule: Rule, options: Options, refined: tuple[Refined, ...] = ()) -> Re
     return proved(run, base, started, refined)
 
 
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """The comparison, weighed against what could excuse a mismatch."""
+
+    rule: Rule  # the one that was compared: in float64 where that is the same function
+    truth: Rule | None  # that one, where it is not the rule itself
+    found: Compared
+    shown: Compared  # ``found``, or the comparison at other values where it tells more
+    elsewhere: tuple[Elsewhere, ...]
+    undecided: tuple[Undecided, ...]
+    notes: tuple[str, ...]
+    inexact: bool
+
+
 def proved(
     run: Run, base: Evidence, started: float, refined: tuple[Refined, ...]
 ) -> Record:
     """What follows once the rule has given a vjp."""
     rule, options = run.rule, run.options
     options.reached(HISTORY, 0.05)
-    wander, wandered = history.history(rule.primal, run.value, another_point(run))
-    base = replace(
-        base,
-        stateful=f"{wandered} outputs changed by up to {wander:.1e} (relative)"
-        if wandered
-        else "",
-        linearity=linearity.linearity(
-            rule, run.x, run.ybar, run.got, run.own, run.other
-        ),
-    )
+    base, wander = as_a_function(run, base)
     options.reached(GRADIENT, 0.15)
-    truth = truth_rule(rule)
-    found = compare(run, truth or rule)
-    if not (rule.differentiable and base.form.graph) and not found.wrong:
-        raise UsageError(
-            f"the result of {rule.source.name} depends on no input, by a graph or by its "
-            "values, so there is no gradient to check"
-        )
-    options.reached(OTHERS, 0.6)
-    weighed = at_settings(run, found, refined)
-    found, early, stopped = weighed.found, weighed.elsewhere, weighed.undecided
-    if not refined:
-        found, early, stopped = stopping_early(run, truth or rule, found)
-    heard = plain.hear(rule, truth, found, run.x, run.ybar, run.rng)
-    found = heard.found
-    native = as_given(run, truth, found, heard.yard) + heard.elsewhere
-    moved = None
-    if not found.wrong and not weighed.inexact and vague(run, found):
-        moved = moved_point(run, truth or rule)
-    shown = moved if moved is not None and moved.wrong else found
+    s = standing(run, base, refined)
     built = compiled(run)
     evidence = replace(
         base,
-        point=shown.point,
-        block=shown.block,
-        probes=shown.probes,
-        directions=shown.directions,
-        located=shown.located,
-        asked=asked_ways(run, found) + built.asked,
-        elsewhere=early + native + other_settings(run, truth, found),
+        point=s.shown.point,
+        block=s.shown.block,
+        probes=s.shown.probes,
+        directions=s.shown.directions,
+        located=s.shown.located,
+        asked=asked_ways(run, s.found) + built.asked,
+        elsewhere=s.elsewhere + other_settings(run, s.truth, s.found),
         overflow=overflowing(rule),
-        curves=curves_of(truth or rule, shown),
+        curves=curves_of(s.rule, s.shown),
     )
     options.reached(CARDS, 0.9)
     evidence = repeated(run, evidence)
-    undecided, left_out = worth.unanswered(found, run.domain, run.codomain)
-    undecided = (*built.undecided, *stopped, *heard.undecided, *undecided)
-    undecided += infinite.untested(found, run.x, run.value)
-    if wandered:
+    open_, left_out = worth.unanswered(s.found, run.domain, run.codomain)
+    undecided = (*built.undecided, *s.undecided, *open_)
+    undecided += infinite.untested(s.found, run.x, run.value)
+    if base.stateful:
         undecided = (stateful(base.stateful),)  # the others are its echoes
     if wander == np.inf or raising.suspected(evidence):
         lost = raising.raising(rule.primal, run.x)
         evidence = raising.without(evidence) if lost else evidence
         undecided = lost or undecided
-    notes = (*rule.notes, *not_the_users(rule), *weighed.notes, *heard.notes)
-    notes = (*notes, *found.short, *built.notes)
-    if shown is not found:
-        notes = (
-            *notes,
-            "compared at other values too: at the inputs given some error could not show",
-        )
     at = chart(run.domain, run.x)
-    notes = (*notes, *constrained.notes(at))
-    evidence = last_digits(run, found, evidence)
-    evidence, findings = diagnosed(run, evidence, truth)
+    notes = (*rule.notes, *not_the_users(rule), *s.notes, *built.notes)
+    if s.shown is not s.found:
+        notes = (*notes, MOVED)
+    evidence = last_digits(run, s.found, evidence)
+    evidence, findings = diagnosed(run, evidence, s.truth)
     findings = blamed(run, evidence, findings)
-    findings, beyond = more_than_allowed(run, truth or rule, evidence, findings)
+    findings, beyond = more_than_allowed(run, s.rule, evidence, findings)
     return conclude(
-        rule, options, evidence, found, findings, started, undecided, left_out, notes,
-        symmetric=symmetric_only(evidence), still=never_changes(run, found),
-        along=constrained.compared(at), inexact=weighed.inexact, beyond=beyond,
-        kinked=kinked(run, truth or rule, found),
+        rule, options, evidence, s.found, findings, started, undecided, left_out,
+        (*notes, *constrained.notes(at)),
+        symmetric=symmetric_only(evidence), still=never_changes(run, s.found),
+        along=constrained.compared(at), inexact=s.inexact, beyond=beyond,
+        kinked=kinked(run, s.rule, s.found),
+    )  # fmt: skip
+
+
+def as_a_function(run: Run, base: Evidence) -> tuple[Evidence, float]:
+    """Whether f has a memory and the vjp is linear; and by how much f(x) changed."""
+    wander, wandered = history.history(run.rule.primal, run.value, another_point(run))
+    changed = f"{wandered} outputs changed by up to {wander:.1e} (relative)"
+    linear = linearity.linearity(run.rule, run.x, run.ybar, run.got, run.own, run.other)
+    stateful_ = changed if wandered else ""
+    return replace(base, stateful=stateful_, linearity=linear), wander
+
+
+def standing(run: Run, base: Evidence, refined: tuple[Refined, ...]) -> Standing:
+    """The rule against its oracle, and against whatever else can be heard of it."""
+    truth = truth_rule(run.rule)
+    rule = truth or run.rule
+    found = compare(run, rule)
+    if not (run.rule.differentiable and base.form.graph) and not found.wrong:
+        raise UsageError(
+            f"the result of {run.rule.source.name} depends on no input, by a graph or by "
+            "its values, so there is no gradient to check"
+        )
+    run.options.reached(OTHERS, 0.6)
+    weighed = at_settings(run, found, refined)
+    found, early, stopped = weighed.found, weighed.elsewhere, weighed.undecided
+    if not refined:
+        found, early, stopped = stopping_early(run, rule, found)
+    heard = plain.hear(run.rule, truth, found, run.x, run.ybar, run.rng)
+    found = heard.found
+    native = as_given(run, truth, found, heard.yard) + heard.elsewhere
+    moved = None
+    if not found.wrong and not weighed.inexact and vague(run, found):
+        moved = moved_point(run, rule)
+    return Standing(
+        rule, truth, found, moved if moved is not None and moved.wrong else found,
+        early + native, (*stopped, *heard.undecided),
+        (*weighed.notes, *heard.notes, *found.short), weighed.inexact,
     )  # fmt: skip
 
 
 def curves_of(rule: Rule, shown: Compared) -> tuple[Curve, ...]:
-    """Where nothing is wrong with fewer steps, or none of a large problem."""
+    """None of a large problem in which nothing is wrong."""
     n, m = rule.primal.domain.size, rule.primal.codomain.size
     if max(n, m) > LARGE and not shown.wrong:
         return ()
