@@ -13,15 +13,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradproof.numdiff import stencil
+from gradproof.numdiff import fits, stencil
 from gradproof.numdiff.quick import FIELDS, MACHINE, TINY, Answer
 from gradproof.numdiff.sampling import Samples
 from gradproof.numdiff.types import Array, Bools
 from gradproof.verdict import Code
 
-KAPPA = 2.5  # half width of the confidence intervals, in standard errors
 KINKED = 6.0  # a slope jump beyond this many standard errors closes a window
-LEAST = 3  # degrees of freedom of a fit that is believed
 LONGEST = 1.25  # what a fit of many degrees of freedom is enlarged by at least
 TEETH = 64.0  # from so many jumps within the reach on, steps are taken for noise
 FINE = 2.0**20  # from so many on, the slope across them is the answer
@@ -35,21 +33,6 @@ CHUNK = 256  # outputs judged together
 # reached 0.65 of its bound.
 BOUND = (8.0, 3.0)
 BAR = (2.5, 1.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Slope:
-    """The slope chosen for each output, its standard error and what bounds its bias.
-
-    ``window`` is the index of the largest step used, −1 where nothing was chosen;
-    ``agreed`` that of the window twice as large which still agreed.
-    """
-
-    value: Array
-    error: Array
-    bias: Array
-    window: np.ndarray[tuple[int], np.dtype[np.int64]]
-    agreed: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +103,11 @@ def _calmed(s: Samples) -> Samples:
         change = np.where(valid, values - s.start, 0.0)
         data = np.concatenate([change, np.zeros((1, change.shape[1]))])
         variance = np.concatenate([s.noise(values), s.noise(s.start)[None]]) ** 2
-        ratio = np.sqrt(_chi2(family, data, variance))
+        ratio = np.sqrt(fits.chi2(family, data, variance))
         told = np.where(
-            (freedom >= LEAST) & valid[:, None, :], ratio * (4.0 + 16.0 / freedom), 1.0
+            (freedom >= fits.LEAST) & valid[:, None, :],
+            ratio * (4.0 + 16.0 / freedom),
+            1.0,
         )
         factor = np.fmax(factor, told.min(axis=(0, 1), initial=1.0))
     sigma = np.fmin(s.sigma, np.fmax(factor * s.sigma, floor))
@@ -130,7 +115,7 @@ def _calmed(s: Samples) -> Samples:
 
 
 def _answer(
-    s: Samples, both: Slope, hidden: Array, right: Slope, left: Slope
+    s: Samples, both: fits.Slope, hidden: Array, right: fits.Slope, left: fits.Slope
 ) -> Judged:
     value, window = both.value, both.agreed
     bound = BOUND[0] * both.error + BOUND[1] * both.bias + hidden
@@ -228,7 +213,7 @@ def _limit(s: Samples) -> tuple[Array, Array]:
     return slopes[-1], np.where(converging, room, np.inf)
 
 
-def _denies(s: Samples, values: Array, t: Array, slope: Slope) -> Bools:
+def _denies(s: Samples, values: Array, t: Array, slope: fits.Slope) -> Bools:
     """Where the other side, of which nothing fits, has another slope at its last steps."""
     near = (values[-3:] - s.start) / t[-3:, None]
     room = BOUND[0] * (slope.error + s.noise(values)[-3:] / s.h[-3:, None])
@@ -255,23 +240,23 @@ def _valid(values: Array) -> Bools:
     return out
 
 
-def _both(s: Samples) -> tuple[Slope, Array, Array]:
-    """Slope from both sides, how much of a kink the noise could hide, and the noise."""
+def _both(s: Samples) -> tuple[fits.Slope, Array, Array]:
+    """fits.Slope from both sides, how much of a kink the noise could hide, and the noise."""
     h = s.h
     ratios = tuple((h / h[0]).tolist())
     valid = _valid(s.right + s.left)
     odd = np.where(valid, 0.5 * (s.right - s.left), 0.0)
     even = np.where(valid, 0.5 * (s.right + s.left) - s.start, 0.0)
     variance = 0.25 * (s.noise(s.right) ** 2 + s.noise(s.left) ** 2)
-    middle = _typical(odd / h[:, None], valid)
+    middle = fits.typical(odd / h[:, None], valid)
     moved = np.where(valid, odd - middle * h[:, None], 0.0)
     family = stencil.odd(ratios)
-    underrated = _underrated(family, moved, variance, valid)
+    underrated = fits.underrated(family, moved, variance, valid)
     factor = underrated**2
     variance = variance * factor
-    estimate, error = _fits(family, h[0], moved, variance)
+    estimate, error = fits.fits(family, h[0], moved, variance)
     free, hidden = _kink_free(s, ratios, even, variance, factor, valid)
-    slope = _select(h, estimate + middle, error, family.freedom, valid & free)
+    slope = fits.select(h, estimate + middle, error, family.freedom, valid & free)
     hidden = np.take_along_axis(hidden, np.maximum(slope.window, 0)[None], 0)[0]
     return slope, hidden, s.sigma * np.maximum(1.0, underrated / LONGEST)
 
@@ -288,7 +273,7 @@ def _kink_free(
     family = stencil.kink(ratios)
     data = np.concatenate([even, np.zeros((1, even.shape[1]))])
     start = s.noise(s.start)[None] ** 2 * factor
-    estimate, error = _fits(family, s.h[0], data, np.concatenate([variance, start]))
+    estimate, error = fits.fits(family, s.h[0], data, np.concatenate([variance, start]))
     clear: Bools = ~np.asarray(np.abs(estimate) > KINKED * error)
     clear = np.logical_and.accumulate(clear[::-1], axis=0)[::-1]
     usable = np.isfinite(error) & clear & valid[:, None, :]
@@ -301,116 +286,15 @@ def _kink_free(
     return free, np.where(np.isfinite(hidden), hidden, 0.0)
 
 
-def _side(s: Samples, values: Array, t: Array) -> Slope:
-    """Slope from one side and φ(0)."""
+def _side(s: Samples, values: Array, t: Array) -> fits.Slope:
+    """fits.Slope from one side and φ(0)."""
     family = stencil.side(tuple((s.h / s.h[0]).tolist()))
     valid = _valid(values) & np.isfinite(s.start)
     change = np.where(valid, values - s.start, 0.0)
-    middle = _typical(change / t[:, None], valid)
+    middle = fits.typical(change / t[:, None], valid)
     moved = np.where(valid, change - middle * t[:, None], 0.0)
     data = np.concatenate([moved, np.zeros((1, moved.shape[1]))])
     variance = np.concatenate([s.noise(values), s.noise(s.start)[None]]) ** 2
-    variance = variance * _underrated(family, data, variance, valid) ** 2
-    estimate, error = _fits(family, t[0], data, variance)
-    return _select(s.h, estimate + middle, error, family.freedom, valid)
-
-
-def _typical(slopes: Array, valid: Bools) -> Array:
-    """The median of each column, of what is valid; 0 where nothing is."""
-    some = valid.any(axis=0)
-    out: Array = np.nanmedian(
-        np.where(valid, slopes, np.where(some, np.nan, 0.0)), axis=0
-    )
-    return np.where(np.isfinite(out), out, 0.0)
-
-
-def _fits(
-    family: stencil.Family, top: float, data: Array, variance: Array
-) -> tuple[Array, Array]:
-    """Slopes of all windows and orders, shape (k, p, m), and their standard errors."""
-    w = family.slope / top
-    arithmetic = 2.0 * MACHINE * (np.abs(w) @ np.abs(data))
-    error = np.sqrt(w**2 @ variance) * _excess(family, data, variance)
-    return w @ data, np.hypot(error, arithmetic)
-
-
-def _underrated(
-    family: stencil.Family, data: Array, variance: Array, valid: Bools
-) -> Array:
-    """By how much even the best of the long fits exceeds the noise of the table.
-
-    Rounding errors at equal spacing may follow a pattern; those of a ladder do not.
-    """
-    long = (family.freedom[:, :, None] >= LEAST) & valid[:, None, :]
-    excess = np.where(long, _excess(family, data, variance), np.inf)
-    out: Array = excess.min(axis=(0, 1), initial=np.inf)
-    return np.where(np.isfinite(out), out, 1.0)
-
-
-def _excess(family: stencil.Family, data: Array, variance: Array) -> Array:
-    """By how much residuals exceed the noise that was measured; ≥ 1, (k, p, m)."""
-    freedom = family.freedom[:, :, None]
-    out: Array = np.sqrt(np.maximum(1.0, _chi2(family, data, variance)))
-    return np.where(freedom >= 1, out * (1.0 + 4.0 / np.maximum(freedom, 1)), np.inf)
-
-
-def _chi2(family: stencil.Family, data: Array, variance: Array) -> Array:
-    """Squared residuals over the noise that was measured, by degree of freedom.
-
-    The noise of a window is that of its noisiest value: the fits are not weighted.
-    """
-    windows, n, most = family.basis.shape
-    inside = np.arange(n) >= np.arange(windows)[:, None]
-    rest = np.where(inside[:, :, None], data * family.weights[:, None], 0.0)
-    square = np.empty((windows, len(family.terms), data.shape[1]))
-    for term in range(most):
-        q = family.basis[:, :, term]
-        rest -= q[:, :, None] * np.matmul(q[:, None, :], rest)
-        if term + 1 in family.terms:
-            square[:, family.terms.index(term + 1)] = (rest * rest).sum(axis=1)
-    loudest = np.maximum.accumulate(variance[::-1], axis=0)[::-1][:windows]
-    freedom = family.freedom[:, :, None]
-    return np.asarray(
-        square / (np.maximum(loudest, TINY)[:, None] * np.maximum(freedom, 1.0))
-    )
-
-
-def _select(
-    h: Array, estimate: Array, error: Array, freedom: Array, allowed: Bools
-) -> Slope:
-    """The order and window of least standard error among those that agree."""
-    n = len(h)
-    usable = np.isfinite(error) & allowed[:, None, :] & np.isfinite(estimate)
-    usable &= (freedom >= LEAST)[:, :, None]
-    low = np.where(usable, estimate - KAPPA * error, -np.inf)
-    high = np.where(usable, estimate + KAPPA * error, np.inf)
-    low = np.maximum.accumulate(low[::-1], axis=0)[::-1]
-    high = np.minimum.accumulate(high[::-1], axis=0)[::-1]
-    agree = usable & (low <= high)
-    half = np.array([np.argmax(h <= h[k] / 2) or k for k in range(n)])
-    last = np.where(usable, np.arange(n)[:, None, None], -1).max(axis=0)
-    backed = half[:, None, None] <= last - 2  # by two windows smaller still
-    worth = np.where(agree & backed, error, np.inf)
-    first = worth.argmin(axis=0)
-    chosen = half[first]
-    exists = np.isfinite(worth.min(axis=0))
-    at = np.where(exists, chosen, 0)[None]
-    errors = np.where(exists, np.take_along_axis(error, at, axis=0)[0], np.inf)
-    order = np.argmin(errors, axis=0)[None]
-
-    def pick(of: Array) -> Array:
-        out: Array = np.take_along_axis(of, order, axis=0)[0]
-        return out
-
-    values = np.take_along_axis(estimate, at, axis=0)[0]
-    larger = np.take_along_axis(estimate, first[None], axis=0)[0]
-    out = pick(errors)
-    known = np.isfinite(out)
-    value = pick(values)
-    return Slope(
-        np.where(known, value, np.nan),
-        out,
-        np.where(known, np.abs(value - pick(larger)), np.inf),
-        np.where(known, pick(at[0]), -1),
-        np.where(known, pick(first), -1),
-    )
+    variance = variance * fits.underrated(family, data, variance, valid) ** 2
+    estimate, error = fits.fits(family, t[0], data, variance)
+    return fits.select(s.h, estimate + middle, error, family.freedom, valid)
