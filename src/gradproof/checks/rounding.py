@@ -141,25 +141,29 @@ def within_rounding(space: Space, v: Vector) -> Vector:
     return np.asarray(2.0 * space.units() * ordinary)
 
 
-def by_chance(rule: Rule, x: Vector, ybar: Vector, got: Vector) -> Vector | None:
+def by_chance(
+    rule: Rule, x: Vector, ybar: Vector, got: Vector, asks: int = 2 * SHAKES
+) -> Vector | None:
     """How far ``got`` = vjp(x, ȳ) moves where all is rounded up or down at random.
 
     A formula that cancels is stairs: shaking its inputs by one ulp does not show how few
     digits it has. No less than the r.m.s. of its leaf; ∞ where it may overflow. None
     where the framework's arithmetic cannot be reached.
     """
-    if rule.rounded(x, ybar, 0) is None:
+    first = rule.rounded(x, ybar, 0)
+    if first is None:
         return None
-    seeds, endless = count(1), np.zeros(len(got), dtype=bool)
+    seeds, endless = count(), np.zeros(len(got), dtype=bool)
 
     def ask() -> Array:
-        reply = rule.rounded(x, ybar, next(seeds))
+        seed = next(seeds)
+        reply = rule.rounded(x, ybar, seed) if seed else first
         if reply is None or reply.value is None:
             return np.full(len(got), np.nan)
         endless[np.isfinite(reply.value) != np.isfinite(got)] = True
         return reply.value
 
-    out = moves(ask, got, 2 * SHAKES, jump(rule.primal.domain, got))
+    out = moves(ask, got, asks, jump(rule.primal.domain, got))
     out[endless] = np.inf
     for leaf in rule.primal.domain:
         part = out[leaf.slice]

@@ -17,7 +17,7 @@ from gradproof.checks import (
     worth,
 )
 from gradproof.checks.gradient import MACHINE, Compared
-from gradproof.checks.rounding import by_chance, nearness
+from gradproof.checks.rounding import SHAKES, by_chance, nearness
 from gradproof.oracles import Charted, best, cancels, chart, explained, settled
 from gradproof.patience import TooLong, allowance, patience
 from gradproof.proof.run import Run, seconds_of
@@ -50,6 +50,7 @@ PLANNED = "the gradient, about {seconds:.2g} s as planned"
 LARGE = 1 << 16  # inputs or outputs from which a call is not cheap
 
 
+GLANCE = 4.0  # times what few answers rounded at random differ by
 STAIRS = 4.0  # times what shaking shows, from which on a formula cancels
 WHOLE_ENTRIES = 1 << 18  # a Jacobian of more entries is not formed
 
@@ -151,7 +152,8 @@ def by_rounding(rule: Rule, found: Compared) -> Compared:
     """``found``, a rule being excused by how far rounding at random moves its answer.
 
     A formula that cancels is stairs as its forward is: shaking its input shows nothing.
-    What shaking shows is no such thing, and in the limits of detection already.
+    What shaking shows is no such thing, and in the limits of detection already. It is
+    asked of the worst row first, and no further once an entry is beyond excuse.
     """
     b = found.block
     primal = rule.primal
@@ -159,14 +161,25 @@ def by_rounding(rule: Rule, found: Compared) -> Compared:
         return found
     if primal.domain.unit > MACHINE and not cancels(primal, found.point):
         return found
-    share, hot = np.zeros_like(b.own), np.zeros(rule.primal.codomain.size)
-    for i in np.flatnonzero(b.wrong.any(axis=1))[: gradient.CONFIRMED_COLUMNS]:
+    share, hot = np.zeros_like(b.own), np.zeros(primal.codomain.size)
+    with np.errstate(invalid="ignore"):
+        gap = np.where(b.wrong, np.abs(b.implied - b.value), 0.0)
+    gap = np.where(np.isfinite(gap), gap, np.inf)
+    worst = (gap / np.maximum(b.bound + b.own, 2.0**-1022)).max(axis=1)
+    for i in np.argsort(-worst, kind="stable")[: gradient.CONFIRMED_COLUMNS]:
+        if worst[i] == 0.0:
+            break
         hot[:] = 0.0
         hot[i] = 1.0
-        moved = by_chance(rule, found.point, hot, b.implied[i])
-        if moved is None:
-            return found
-        share[i] = np.where(moved > STAIRS * b.own[i], moved, 0.0)
+        for asks, margin in ((2, GLANCE), (2 * SHAKES, 1.0)):
+            moved = by_chance(rule, found.point, hot, b.implied[i], asks)
+            if moved is None:
+                return found
+            share[i] = np.where(moved > STAIRS * b.own[i], moved, 0.0)
+            room = b.bound[i] + b.own[i] + margin * share[i]
+            # One entry that is wrong in spite of all is enough to accuse the rule.
+            if (b.wrong[i] & ~(gap[i] <= room)).any():
+                return found
     return excusing(found, share)
 
 
