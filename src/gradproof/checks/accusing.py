@@ -31,6 +31,8 @@ SINGLES = 8  # entries of a place that are measured alone, at least
 AROUND = 4  # entries beside it, at least
 OFTEN = 2  # directions of single entries, one in each cell, at least
 TRIED = 3  # single entries of which one must stand by itself
+FINER = 2.0**-6  # times a step, with which the slope must be the same to be one
+STEEPER = 8.0  # times the slope, from which on finer steps show another one
 
 Table = dict[str, Vector]
 
@@ -126,12 +128,17 @@ def _wrong(table: Table) -> Any:
 
 def _whole(q: Question, p: Probes) -> tuple[Table, Mask]:
     """Every entry by two directions, and those of which nothing is said."""
-    first, second = (
-        _measured(q, p, replace(q.step, near=False, times=t)) for t in (1.0, 0.5)
+    first, second, finer = (
+        _measured(q, p, replace(q.step, near=False, times=t)) for t in (1.0, 0.5, FINER)
     )
-    # Where the directions contradict each other nothing is accused.
+    # Where the directions contradict each other, or the slope is another one for finer
+    # steps, nothing is accused.
     wrong = _wrong(first)
-    return first, (wrong & ~_wrong(second)) | (first["sharp"] == 0)
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(first["value"] - finer["value"])
+        same = apart <= first["bound"] + finer["bound"]
+        same &= np.abs(finer["value"]) <= STEEPER * np.abs(first["value"])
+    return first, (wrong & ~(_wrong(second) & same)) | (first["sharp"] == 0)
 
 
 def _measured(q: Question, p: Probes, step: Step) -> Table:
@@ -256,6 +263,17 @@ def _confirmed(masked: Masked, table: Table) -> bool:
         one = np.zeros((1, leaf.size), bool)
         one[0, i] = True
         alone.fresh(0.5)
-        if alone.off(one).all():
+        if alone.off(one).all() and _resolved(alone, one):
             return True
     return False
+
+
+def _resolved(masked: Masked, one: np.ndarray) -> bool:
+    """Whether finer steps show the same slope: x / max(|x|, ε) at 0 jumps to coarse ones."""
+    (_, slope, room), before = masked.slopes(one), masked.step
+    tangent = masked.tangent
+    masked.step = replace(before, times=before.times * FINER)
+    _, finer, more = masked.slopes(one)
+    masked.step, masked.tangent = before, tangent
+    same = np.abs(slope - finer) <= room + more
+    return bool((same & (np.abs(finer) <= STEEPER * np.abs(slope))).all())

@@ -16,6 +16,7 @@ VISIBLE = 1e-3
 # One that is far below the typical may be 0 but for rounding: its error is held against
 # the typical one.
 SLIGHT = 0.1
+FEW = 0.01  # of the entries, which may lie beside kinks
 BLIND = 1.0  # the relative limit of an entry from which on a sign would not be seen
 
 UNSEEN = (
@@ -205,12 +206,15 @@ def _ratios(b: Block) -> Matrix:
 def blind(found: Compared, domain: Space, codomain: Space) -> tuple[Undecided, ...]:
     """Undecided where a whole Jacobian has entries of which not even a sign was seen.
 
-    In half precision hardly more than the whole is ever seen, and the limits say so.
+    Of entries that were compared one by one for one cotangent, a few may be so (beside
+    kinks). In half precision hardly more than the whole is ever seen, and the limits
+    say so.
     """
     b = found.block
-    half = max(domain.unit, codomain.unit) > HALF
-    if b is None or not b.whole or found.directions or half:
+    if max(domain.unit, codomain.unit) > HALF:
         return ()
+    if b is None or not b.whole or found.directions:
+        return _blind_probe(found, domain)
     size = np.abs(np.where(b.code == Code.OK, b.value, 0.0))
     live = size >= max(VISIBLE * float(size.max(initial=0.0)), np.finfo(float).tiny)
     lost = live & ~(_ratios(b) < BLIND)
@@ -224,6 +228,24 @@ def blind(found: Compared, domain: Space, codomain: Space) -> tuple[Undecided, .
     )  # fmt: skip
     where = f"{codomain.place(i)} by {domain.place(j)}"
     return (Undecided("noise", where, detail, SEE, count),)
+
+
+def _blind_probe(found: Compared, domain: Space) -> tuple[Undecided, ...]:
+    for p in found.probes:
+        e = p.expected
+        known = (e.code == Code.OK) & np.isfinite(e.value)
+        size = np.abs(np.where(known, e.value, 0.0))
+        live = known & (size >= max(VISIBLE * size.max(initial=0.0), 2.0**-1022))
+        lost = live & ~(e.bound + p.own < BLIND * size)
+        count, total = int(lost.sum()), int(live.sum())
+        if count <= FEW * total:
+            continue
+        j = int(np.argmax(lost))
+        detail = UNSEEN.format(
+            count=count, total=total, value=e.value[j], bound=e.bound[j] + p.own[j]
+        )
+        return (Undecided("noise", f"grad of {domain.place(j)}", detail, SEE, count),)
+    return ()
 
 
 def probe_limit(p: Probe) -> float | None:

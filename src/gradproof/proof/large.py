@@ -11,16 +11,16 @@ from gradproof.checks import bulk as bulk_
 from gradproof.checks.accusing import accused
 from gradproof.checks.bulk import Question
 from gradproof.checks.gradient import Compared
-from gradproof.checks.rounding import SAFETY
+from gradproof.checks.rounding import SAFETY, SAME
 from gradproof.diagnosis import diagnose
 from gradproof.oracles import Differences
-from gradproof.proof.comparing import WHOLE_ENTRIES
+from gradproof.proof.comparing import WHOLE_ENTRIES, truth_rule
 from gradproof.proof.concluding import conclude, not_the_users
 from gradproof.proof.naming import diagnosed
 from gradproof.proof.others import others
 from gradproof.proof.run import Options, Run
 from gradproof.rule import Rule
-from gradproof.verdict import Evidence, Record, Severity, Verdict
+from gradproof.verdict import Evidence, Probe, Record, Severity, Verdict
 
 GRADIENT, CARDS = "the gradient", "what may be wrong"
 MOVED = "compared at other values too: at the inputs given some error could not show"
@@ -93,7 +93,7 @@ def _failing(
     if seen is None or seen.outs is None or seen.form is None or options.tolerate:
         return None
     wrong = None if rule.parts() else accused(question, rule.primal.point)
-    if wrong is None:
+    if wrong is None or _rounded(rule, wrong.probe):
         return None
     probe = wrong.probe
     evidence = replace(
@@ -125,6 +125,19 @@ def _failing(
         notes=(*rule.notes, *not_the_users(rule)),
     )  # fmt: skip
     return record if record.verdict is Verdict.FAIL else None
+
+
+def _rounded(rule: Rule, probe: Probe) -> bool:
+    """Whether the same rule in float64 is right: then its own rounding is in question."""
+    wide = truth_rule(rule)
+    if wide is None:
+        return False
+    exact = wide.vjp(probe.point, probe.cotangent).value
+    if exact is None:
+        return False
+    value = probe.expected.value[probe.wrong]
+    room = probe.expected.bound[probe.wrong] + SAME["float64"] * np.abs(value)
+    return bool((np.abs(exact[probe.wrong] - value) <= room).all())
 
 
 def _evidence(rule: Rule) -> Evidence:
