@@ -112,11 +112,15 @@ def undone(text: str) -> str:
 def miscounted(found: Ratio, look: Look) -> str:
     """What to do where the factor is a count over a size: another number was divided by.
 
-    "" for 2, 1/2, n and 1/n, which are factors of their own.
+    "" for 2, 1/2, n and 1/n, which are factors of their own, and where the ratio may be 0.
     """
+    if not found.low > 0.0:
+        return ""
     for up in (False, True):
         low, high = (1 / found.high, 1 / found.low) if up else (found.low, found.high)
         for name, n in extents(look):
+            if n < 1:
+                continue
             count = round(0.5 * (low + high) * n)
             near = low <= count / n <= high or abs(low - count / n) <= 1e-9
             if not (2 <= count < n and 2 * count != n and near):
