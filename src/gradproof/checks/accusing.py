@@ -271,9 +271,8 @@ def _confirmed(masked: Masked, table: Table) -> bool:
 def _resolved(masked: Masked, one: np.ndarray) -> bool:
     """Whether finer steps show the same slope: x / max(|x|, ε) at 0 jumps to coarse ones."""
     (_, slope, room), before = masked.slopes(one), masked.step
-    tangent = masked.tangent
     masked.step = replace(before, times=before.times * FINER)
     _, finer, more = masked.slopes(one)
-    masked.step, masked.tangent = before, tangent
+    masked.step = before
     same = np.abs(slope - finer) <= room + more
     return bool((same & (np.abs(finer) <= STEEPER * np.abs(slope))).all())
